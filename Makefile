@@ -1,0 +1,56 @@
+# Every target does its own set-up: python3 (3.11+, with venv), make and a C compiler are enough.
+#   make demo    a guided tour          make test    the tests
+#   make lint    style and layers       make types   mypy --strict
+#   make bench   measurements           make docs    the site, into site/
+# VENV=path uses another environment, PYTHON=path another interpreter, ARGS='-k name' narrows the tests.
+
+VENV ?= .venv
+WORKERS ?= 2
+ARGS ?=
+export PYTHON
+
+BIN = $(VENV)/bin
+# The stamp names the checkout, since an editable install belongs to one place.
+STAMP := $(VENV)/.installed-$(firstword $(shell pwd -P | cksum))
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types format bench docs clean
+# Two installs into one environment must not overlap.
+.NOTPARALLEL:
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,5p
+
+$(STAMP)-%: pyproject.toml scripts/install
+	@scripts/install "$(VENV)" $* "$@"
+
+install: $(STAMP)-dev
+
+demo: $(STAMP)-dev
+	@$(BIN)/cloche demo
+
+test: $(STAMP)-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS)
+
+lint: $(STAMP)-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP)-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)-dev
+	$(BIN)/mypy
+
+bench: $(STAMP)-dev $(STAMP)-bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(STAMP)-dev $(STAMP)-docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	@if [ -e "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi

@@ -1,0 +1,36 @@
+"""Settings for the whole test run: hypothesis without a stop-watch, and an honest last word on skips."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable
+
+import pytest
+from hypothesis import settings
+
+# No deadline: on a busy machine a slow example is no defect, and correctness tests never assert a time.
+settings.register_profile("cloche", deadline=None)
+settings.load_profile("cloche")
+
+
+def skip_reasons(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> Counter[str]:
+    """Count skipped tests by the reason that each gave."""
+    reasons: Counter[str] = Counter()
+    for report in reports:
+        # pytest stores a skip as (path, line, "Skipped: reason").
+        message = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[message.removeprefix("Skipped: ")] += 1
+    return reasons
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """Print the skips after everything else: outermost wrapper, so pytest's own summary comes first."""
+    yield
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or hasattr(session.config, "workerinput"):
+        return  # a pytest-xdist worker; the controller hears of every skip
+    reasons = skip_reasons(terminal.stats.get("skipped", []))
+    terminal.write_line(f"skipped: {reasons.total()}")
+    for reason, count in reasons.most_common():
+        terminal.write_line(f"  {count:4} x {reason}")
