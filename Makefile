@@ -48,7 +48,7 @@ bench: $(STAMP)-dev $(STAMP)-bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)-dev $(STAMP)-docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
