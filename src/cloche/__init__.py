@@ -1,0 +1,88 @@
+"""Cloche runs Python that a language model wrote: sealed, warm, and in view."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cloche.aio import AsyncSandbox
+    from cloche.config import SandboxConfig, load_config
+    from cloche.errors import (
+        BackendUnavailableError,
+        BusyError,
+        CallTimeoutError,
+        ClocheError,
+        CodeError,
+        ExecutionError,
+        ExecutionTimeoutError,
+        IsolationError,
+        MachineError,
+        PolicyError,
+        ProtocolError,
+        ReentrantCallError,
+        RequestError,
+        SessionClosedError,
+        SessionError,
+        SessionLostError,
+        SnapshotError,
+        StartError,
+        UnknownBackendError,
+        UnsupportedError,
+        ValueTransferError,
+        WorkspaceFileError,
+    )
+    from cloche.factory import UNSET, backend_names, create_async_sandbox, create_sandbox, run
+    from cloche.isolation import Isolation, Layer
+    from cloche.logger import SandboxLogger
+    from cloche.native import NativePythonSandbox
+    from cloche.policy import ExecutionPolicy
+    from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
+    from cloche.sandbox import BaseSandbox, SessionSandbox
+    from cloche.session.channel import Availability, Backend, Channel
+    from cloche.session.workspace import FileInfo
+    from cloche.snapshot import Skipped, Snapshot
+    from cloche_guest.values import RemoteObject
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "UNSET", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox", "BusyError",
+    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "Display", "ExceptionInfo",
+    "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "Layer",
+    "MachineError", "NativePythonSandbox", "PolicyError", "ProtocolError", "ReentrantCallError", "RemoteObject",
+    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionError",
+    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
+    "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names",
+    "create_async_sandbox", "create_sandbox", "load_config", "run",
+]  # fmt: skip
+
+_HOMES = {
+    "aio": ("AsyncSandbox",),
+    "config": ("SandboxConfig", "load_config"),
+    "factory": ("UNSET", "backend_names", "create_async_sandbox", "create_sandbox", "run"),
+    "isolation": ("Isolation", "Layer"),
+    "logger": ("SandboxLogger",),
+    "native": ("NativePythonSandbox",),
+    "policy": ("ExecutionPolicy",),
+    "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
+    "sandbox": ("BaseSandbox", "SessionSandbox"),
+    "session.channel": ("Availability", "Backend", "Channel"),
+    "session.workspace": ("FileInfo",),
+    "snapshot": ("Skipped", "Snapshot"),
+}
+_WHERE = {name: f"cloche.{module}" for module, names in _HOMES.items() for name in names}
+_WHERE["RemoteObject"] = "cloche_guest.values"
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import cloche` stays quick, and anyio is paid for by those who await."""
+    if name not in __all__:
+        raise AttributeError(f"module 'cloche' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE.get(name, "cloche.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

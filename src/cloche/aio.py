@@ -1,0 +1,179 @@
+"""`AsyncSandbox`: the same methods as coroutines, on asyncio or trio, with no thread per session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloche.isolation import Isolation
+from cloche.logger import SandboxLogger
+from cloche.policy import ExecutionPolicy
+from cloche.sandbox import lacking
+from cloche.session import operations
+from cloche.session.aio import AsyncDriver
+from cloche.session.core import SessionCore
+from cloche.snapshot import Skipped, Snapshot
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from cloche.result import SandboxResult
+    from cloche.session.channel import Backend
+    from cloche.session.workspace import FileInfo
+
+    OnOutput = Callable[[str, str], object]
+
+
+class AsyncSandbox:
+    """A sandbox for event loops. Cancelling the task that waits for a cell cancels the cell."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        policy: ExecutionPolicy | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        logger: SandboxLogger | None = None,
+        *,
+        on_llm_query: Callable[..., Any] | None = None,
+        on_rlm_query: Callable[..., Any] | None = None,
+        tools: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.policy = policy or ExecutionPolicy()
+        self.workspace = Path(workspace) if workspace is not None else None
+        self.logger = logger or SandboxLogger()
+        self._backend = backend
+        self._core = SessionCore(
+            backend, self.policy, self.workspace, self.logger,
+            on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
+        )  # fmt: skip
+        self._driver = AsyncDriver(self._core)
+
+    # -- the session ---------------------------------------------------------------------------
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return self._backend.name
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this backend can do beyond the common contract."""
+        return self._backend.capabilities
+
+    @property
+    def isolation(self) -> Isolation:
+        """The tier of the live session, or what the backend would give."""
+        guest = self._core.guest
+        if guest is not None:
+            return guest.channel.isolation
+        return self._backend.expected_isolation()
+
+    async def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
+        """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
+        operation = operations.SetContext(context, self.policy.value_max_bytes)
+        operation.call()  # a context that cannot cross the wall is refused before anything is changed
+        alive = self._core.guest is not None
+        self._core.check_open()
+        self._core.set_context(context)
+        if alive:
+            await self._driver.run(operation, timeout_ms)
+        else:
+            await self._driver.run(operations.Ping(), timeout_ms)
+
+    async def execute(
+        self, code: str, *, timeout_ms: int | None = None, on_output: OnOutput | None = None
+    ) -> SandboxResult:
+        """Run a cell. `on_output(stream, text)`, plain or async, is called as output comes."""
+        return await self._driver.execute(code, timeout_ms, on_output)
+
+    async def validate_code(self, code: str, *, timeout_ms: int | None = None) -> bool:
+        """Whether `code` compiles with the guest's grammar. It is not run."""
+        return await self._driver.run(operations.Validate(code), timeout_ms)
+
+    def cancel(self) -> None:
+        """Stop the running cell, from the event loop's thread. Harmless when idle; the session lives on."""
+        self._driver.cancel()
+
+    async def reset(self, *, timeout_ms: int | None = None) -> None:
+        """Empty namespace and private workspace; same context, same bridges."""
+        await self._driver.exclusive(self._core.reset, timeout_ms)
+
+    async def destroy(self) -> None:
+        """End the session and remove what it left. Idempotent."""
+        await self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.destroy()
+
+    # -- variables -----------------------------------------------------------------------------
+
+    async def get_variable(self, name: str, default: Any = None, *, timeout_ms: int | None = None) -> Any:
+        """The value of a variable as plain data; what does not travel is a `RemoteObject`."""
+        return await self._driver.run(operations.GetVariable(name, default), timeout_ms)
+
+    async def set_variable(self, name: str, value: Any, *, timeout_ms: int | None = None) -> None:
+        """Bind a variable to plain data."""
+        await self._driver.run(operations.SetVariable(name, value, self.policy.value_max_bytes), timeout_ms)
+
+    async def list_variables(self, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Names of the user's variables and the names of their types."""
+        return await self._driver.run(operations.ListVariables(), timeout_ms)
+
+    async def complete(self, text: str, *, timeout_ms: int | None = None) -> list[str]:
+        """Completions of the dotted name `text`."""
+        return await self._driver.run(operations.Complete(text), timeout_ms)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    async def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
+        """Write a file into the workspace."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        await self._driver.exclusive(lambda: self._core.folder.workspace.write(path, content), timeout_ms)
+        self.logger.log_file_event("put", path=path, size=len(content))
+
+    async def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
+        """Read a file of the workspace; links are not followed."""
+        limit = self.policy.workspace_bytes
+        content = await self._driver.exclusive(lambda: self._core.folder.workspace.read(path, limit), timeout_ms)
+        self.logger.log_file_event("get", path=path, size=len(content))
+        return content
+
+    async def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
+        """Plain files of the workspace, sorted by path."""
+        return await self._driver.exclusive(lambda: self._core.folder.workspace.list(), timeout_ms)
+
+    # -- state ---------------------------------------------------------------------------------
+
+    async def snapshot(self, base: Snapshot | None = None, *, timeout_ms: int | None = None) -> Snapshot:
+        """Save the variables; those that cannot be saved are named in `.skipped` with the reason."""
+        return await self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes), timeout_ms)
+
+    async def restore(self, snapshot: Snapshot | bytes, *, timeout_ms: int | None = None) -> tuple[Skipped, ...]:
+        """Put saved variables back, inside the wall. Returns those that could not be read here."""
+        if not isinstance(snapshot, Snapshot):
+            snapshot = Snapshot.from_bytes(snapshot)
+        return await self._driver.run(operations.Restore(snapshot), timeout_ms)
+
+    async def fork(self) -> Self:
+        """A branch of this session."""
+        return (await self.fork_many(1))[0]
+
+    async def fork_many(self, n: int) -> list[Self]:
+        """Several branches at once."""
+        raise lacking(self.backend, "fork")
+
+    async def savepoint(self) -> None:
+        """Mark the state to which `undo()` returns."""
+        raise lacking(self.backend, "savepoint")
+
+    async def undo(self) -> None:
+        """Return to the last savepoint."""
+        raise lacking(self.backend, "savepoint")

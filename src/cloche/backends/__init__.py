@@ -1,0 +1,1 @@
+"""Backends: each opens channels to guests behind one kind of wall."""

@@ -1,0 +1,200 @@
+"""Finding a Python to run, and knowing it: version, search path, and the guest compiled for it. Looked at once, cached."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cloche.errors import BackendUnavailableError, MachineError
+from cloche.paths import cache_dir
+
+OLDEST = (3, 8)
+LOOK_TIMEOUT = 20.0
+_PYC_REST = b"\0" * 12  # flags, time and size: not checked for a file that is run by path
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that can run the guest."""
+
+    executable: str
+    version: tuple[int, int, int]
+    path: tuple[str, ...]
+    prefix: str
+    exec_prefix: str
+    bundle: Path | None
+    """The guest compiled for this interpreter; None when the cache cannot be written."""
+
+    def command(self) -> list[str]:
+        """How to start the guest."""
+        flags = [self.executable, "-I", "-S", "-X", "utf8"]
+        if self.bundle is not None:
+            return [*flags, str(self.bundle)]
+        return [*flags, str(guest_folder() / "bundle.py"), "run"]
+
+
+@cache
+def guest_folder() -> Path:
+    """Where the guest's source lies."""
+    spec = importlib.util.find_spec("cloche_guest")
+    if spec is None or spec.origin is None:
+        raise MachineError("the package cloche_guest is not installed", remedy="pip install --force-reinstall cloche")
+    return Path(spec.origin).parent
+
+
+@cache
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(guest_folder().glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def locate(python: str | os.PathLike[str] | None) -> str:
+    """The executable that was asked for: a path, a name on PATH, or this process's own interpreter."""
+    if python is None:
+        candidate = sys.executable or shutil.which("python3") or shutil.which("python")
+        if not candidate:
+            raise BackendUnavailableError(
+                "no Python interpreter was found", remedy="install Python 3.8 or later, or pass python=/path/to/python"
+            )
+        return candidate
+    name = os.fspath(python)
+    found = shutil.which(name)
+    if found is None:
+        raise BackendUnavailableError(
+            f"there is no Python interpreter at {name!r}", remedy="pass python=/path/to/python3 (3.8 or later)"
+        )
+    return os.path.abspath(found)
+
+
+_known: dict[str, tuple[tuple[int, ...], Interpreter]] = {}
+
+
+def examine(python: str | os.PathLike[str] | None = None) -> Interpreter:
+    """Everything about an interpreter; from memory or the cache when nothing has changed on disk."""
+    located = locate(python)
+    known = _known.get(located)
+    if known is not None and _signature(located, known[1].path) == known[0]:
+        return known[1]
+    interpreter = _from_cache(located) or _look(located)
+    _known[located] = (_signature(located, interpreter.path), interpreter)
+    return interpreter
+
+
+def version_of(python: str) -> tuple[int, int, int]:
+    """The version by ``python --version``; raises `BackendUnavailableError` when it is too old or not Python."""
+    try:
+        done = subprocess.run(
+            [python, "--version"], capture_output=True, text=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=False
+        )
+        words = (done.stdout or done.stderr).split()
+        parts = words[1].split(".")
+        version = (int(parts[0]), int(parts[1]), int("".join(c for c in parts[2] if c.isdigit()) or 0))
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError) as exc:
+        raise BackendUnavailableError(
+            f"{python} is not a working Python", cause=f"--version: {exc}", remedy="pass python=/path/to/python3 (3.8 or later)"
+        ) from None
+    if version < OLDEST:
+        raise BackendUnavailableError(
+            f"{python} is Python {'.'.join(map(str, version))}; the guest needs 3.8 or later",
+            remedy="pass python=/path/to/a/newer/python3",
+        )
+    return version
+
+
+def _signature(located: str, path: tuple[str, ...]) -> tuple[int, ...]:
+    """Changes when the interpreter or a folder of its search path does (a package was installed)."""
+    marks = []
+    for name in (located, *path):
+        try:
+            status = os.stat(name)
+            marks += [status.st_mtime_ns, status.st_size]
+        except OSError:
+            marks += [0, 0]
+    return tuple(marks)
+
+
+def _cache_file(located: str) -> Path | None:
+    try:
+        folder = cache_dir() / "guests"
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except (OSError, MachineError):
+        return None
+    key = hashlib.sha256(f"{located}\0{_source_hash()}".encode()).hexdigest()[:24]
+    return folder / f"{key}.json"
+
+
+def _from_cache(located: str) -> Interpreter | None:
+    file = _cache_file(located)
+    if file is None:
+        return None
+    try:
+        data = json.loads(file.read_text("utf-8"))
+        interpreter = _interpreter(data, file.with_suffix(".pyc"))
+        fresh = list(_signature(located, interpreter.path)) == data["signature"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return interpreter if fresh and interpreter.bundle is not None and interpreter.bundle.is_file() else None
+
+
+def _look(located: str) -> Interpreter:
+    """Ask the interpreter about itself, and have it compile the guest."""
+    try:
+        done = subprocess.run(
+            [located, "-I", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe"],
+            capture_output=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=True,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": os.path.expanduser("~")},
+        )  # fmt: skip
+        line, _, code = done.stdout.partition(b"\n")
+        data = json.loads(line)
+    except (OSError, subprocess.SubprocessError, ValueError) as exc:
+        version_of(located)  # names an old or broken interpreter
+        detail = getattr(exc, "stderr", b"") or b""
+        raise BackendUnavailableError(
+            f"{located} could not prepare the guest", cause=detail.decode("utf-8", "replace").strip()[-300:] or str(exc)
+        ) from None
+    if tuple(data["version"]) < OLDEST:
+        version_of(located)
+    return _interpreter(data, _store(located, data, code))
+
+
+def _store(located: str, data: dict[str, Any], code: bytes) -> Path | None:
+    """Keep it for later starts; new file first, then switch, so that a reader never sees half of one."""
+    file = _cache_file(located)
+    if file is None:
+        return None
+    bundle = file.with_suffix(".pyc")
+    data["signature"] = list(_signature(located, tuple(data["path"])))
+    try:
+        for target, content in (
+            (bundle, bytes.fromhex(data["magic"]) + _PYC_REST + code),
+            (file, json.dumps(data).encode()),
+        ):
+            fresh = target.with_name(f".{target.name}.{os.getpid()}")
+            fresh.write_bytes(content)
+            fresh.replace(target)
+    except OSError:
+        return None
+    return bundle
+
+
+def _interpreter(data: dict[str, Any], bundle: Path | None) -> Interpreter:
+    major, minor, micro = data["version"]
+    return Interpreter(
+        executable=str(data["executable"]),
+        version=(int(major), int(minor), int(micro)),
+        path=tuple(map(str, data["path"])),
+        prefix=str(data["prefix"]),
+        exec_prefix=str(data["exec_prefix"]),
+        bundle=bundle,
+    )

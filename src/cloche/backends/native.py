@@ -1,0 +1,268 @@
+"""The native backend: a spawned CPython, any version from 3.8, with the operating system's ordinary limits.
+
+It keeps hangs, crashes, leaks of variables and of the host's environment away. It is no boundary against code that
+means harm: the guest has the user's files and network.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cloche.backends.interpreter import Interpreter, examine, locate, version_of
+from cloche.errors import BackendUnavailableError, StartError
+from cloche.isolation import Isolation, Layer, masked_layers
+from cloche.session.channel import Availability, Backend, Channel, Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.workspace import Workspace
+
+SOCKET_BUFFER = 1 << 20
+PIPE_SIZE = 1 << 20
+_F_SETPIPE_SZ = 1031
+_INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class _Lifeline:
+    """One pipe for the whole process: guests hold the reading end, and the kernel kills them when ours closes."""
+
+    def __init__(self) -> None:
+        self._ends: tuple[int, int] | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def reader(self) -> int:
+        if self._ends is None:
+            self._ends = os.pipe()
+        return self._ends[0]
+
+    def _forget(self) -> None:
+        """A forked child must not keep its parent's guests alive."""
+        if self._ends is not None:
+            for end in self._ends:
+                with suppress(OSError):
+                    os.close(end)
+            self._ends = None
+
+
+_lifeline = _Lifeline()
+
+
+def native_layers() -> tuple[Layer, ...]:
+    """The layers of this wall on this machine."""
+    masked = masked_layers()
+    linux = sys.platform == "linux"
+    try:
+        import resource
+    except ImportError:
+        limits = False
+    else:
+        limits = hasattr(resource, "RLIMIT_DATA")
+    layers = (
+        Layer("process", True, "its own process and process group, killed whole"),
+        Layer("environment", True, "an allow-list of variables; no key of the host is visible"),
+        Layer("lifeline", linux, "the kernel kills the guest when the host dies", "use Linux"),
+        Layer("rlimits", limits, "memory, file size and descriptors are bounded", "use Linux or macOS"),
+    )
+    return tuple(
+        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
+        for layer in layers
+    )
+
+
+class NativeChannel(Channel):
+    """One spawned interpreter."""
+
+    isolation = Isolation.PROCESS
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], wire: socket.socket, out: int, err: int, workspace: Workspace,
+        layers: tuple[str, ...], greeting: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._exit: Exit | None = None
+        self._exit_fd: int | None = None
+        self._owner = os.getpid()
+        self._closed = False
+        self.wire = wire
+        self.stdout = out
+        self.stderr = err
+        self.workspace = workspace
+        self.layers = layers
+        self.greeting = greeting
+
+    @property
+    def pid(self) -> int:
+        """The guest's process."""
+        return self._process.pid
+
+    def interrupt(self, *, insist: bool) -> None:
+        self._signal(signal.SIGUSR2 if insist else signal.SIGINT)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        if self._exit is None:
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._exit is None and self._owner == os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)  # not yet reaped, so the number is still its own
+
+    def watch_exit(self) -> int | None:
+        if self._exit_fd is None and self._exit is None and hasattr(os, "pidfd_open"):
+            with suppress(OSError):
+                self._exit_fd = os.pidfd_open(self._process.pid)
+        return self._exit_fd
+
+    def reap(self, timeout: float) -> Exit | None:
+        if self._exit is not None:
+            return self._exit
+        if timeout > 0:
+            self._wait(timeout)
+        # the group must go before the leader is reaped: until then its number cannot be another's
+        status = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if status is None:
+            return None
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
+        return self._exit
+
+    def _wait(self, timeout: float) -> None:
+        descriptor = self.watch_exit()
+        if descriptor is not None:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(timeout * 1000)
+            return
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return
+            time.sleep(0.002)
+
+    def cpu_seconds(self) -> float | None:
+        try:
+            with open(f"/proc/{self._process.pid}/stat", "rb") as handle:
+                fields = handle.read().rpartition(b")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._owner == os.getpid():
+            self.kill()
+            self.reap(5.0)
+        else:
+            self._process.returncode = 0  # the parent's child, not ours: never waited for here
+        self.wire.close()
+        for descriptor in (self.stdout, self.stderr, self._exit_fd):
+            if descriptor is not None:
+                with suppress(OSError):
+                    os.close(descriptor)
+
+
+class NativeBackend(Backend):
+    """Starts `python` (default: the interpreter of this process)."""
+
+    name: ClassVar[str] = "native"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"network_access", "threads", "subprocess", "packages"})
+    options: ClassVar[tuple[str, ...]] = ("python",)
+
+    def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:
+        self._python = python
+
+    @classmethod
+    def probe(cls, *, python: str | os.PathLike[str] | None = None, **_: Any) -> Availability:
+        if sys.platform == "win32":
+            return Availability(False, "needs a POSIX system", "use Linux or macOS, or WSL")
+        try:
+            executable = locate(python)
+            version = sys.version_info[:3] if executable == sys.executable else version_of(executable)
+        except BackendUnavailableError as exc:
+            return Availability(False, exc.message, exc.remedy or "")
+        details = {"python": executable, "version": ".".join(map(str, version))}
+        return Availability(True, isolation=Isolation.PROCESS, layers=native_layers(), details=details)
+
+    def expected_isolation(self) -> Isolation:
+        return Isolation.PROCESS
+
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> NativeChannel:
+        interpreter = examine(self._python)
+        layers = tuple(layer.name for layer in native_layers() if layer.active)
+        ours, theirs = socket.socketpair()
+        out_read, out_write = _capture_pipe()
+        err_read, err_write = _capture_pipe()
+        passed = [out_write, err_write]
+        command = [*interpreter.command(), "--capture", f"{out_write},{err_write}"]
+        if "lifeline" in layers:
+            passed.append(_lifeline.reader())
+            command += ["--lifeline", str(passed[-1])]
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+        try:
+            process = subprocess.Popen(
+                command, stdin=theirs, stdout=theirs, stderr=err_write, pass_fds=passed, process_group=0,
+                cwd=workspace.root, env=guest_environment(policy, workspace),
+            )  # fmt: skip
+        except OSError as exc:
+            for descriptor in (out_read, err_read):
+                os.close(descriptor)
+            ours.close()
+            raise StartError(f"{interpreter.executable} could not be started", cause=str(exc)) from None
+        finally:
+            theirs.close()
+            os.close(out_write)
+            os.close(err_write)
+        ours.setblocking(False)
+        greeting = _greeting(interpreter, policy, limits="rlimits" in layers)
+        return NativeChannel(process, ours, out_read, err_read, workspace, layers, greeting)
+
+
+def guest_environment(policy: ExecutionPolicy, workspace: Workspace) -> dict[str, str]:
+    """What the guest sees of the environment: a short allow-list, places of its own, and what the policy gives."""
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment.setdefault("LANG", "C.UTF-8")
+    environment.update(workspace.places())
+    environment["MPLBACKEND"] = "Agg"
+    # page faults, not copying, are the cost of a large context
+    environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
+    environment.update(policy.environment)
+    return environment
+
+
+def _greeting(interpreter: Interpreter, policy: ExecutionPolicy, *, limits: bool) -> dict[str, Any]:
+    bounds: dict[str, Any] = {"core": 0}
+    if limits:
+        bounds |= {"data": policy.memory_bytes, "fsize": policy.workspace_bytes, "nofile": policy.open_files}
+    return {
+        "path": list(interpreter.path),
+        "prefix": interpreter.prefix,
+        "exec_prefix": interpreter.exec_prefix,
+        "limits": bounds,
+    }
+
+
+def _capture_pipe() -> tuple[int, int]:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    with suppress(OSError, AttributeError):  # over the user's quota of pipe pages, or not Linux: slower, nothing else
+        fcntl.fcntl(writer, _F_SETPIPE_SZ, PIPE_SIZE)
+    return reader, writer

@@ -1,0 +1,159 @@
+"""Configuration: a file, environment variables and arguments, in rising order of precedence."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import PolicyError
+from cloche.policy import ExecutionPolicy, refuse_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE_NAMES = ("cloche.toml", "pyproject.toml")
+CONFIG_VARIABLE = "CLOCHE_CONFIG"
+PREFIX = "CLOCHE_"
+
+_ALIASES = {"timeout": "timeout_ms", "memory": "memory_bytes"}
+_OWN = ("backend", "workspace", "python", "policy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxConfig:
+    """What `create_sandbox` needs to know. Unset fields are filled from below: environment, file, defaults."""
+
+    backend: str | None = None
+    policy: ExecutionPolicy = field(default_factory=ExecutionPolicy)
+    workspace: str | os.PathLike[str] | None = None
+    python: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def timeout(self) -> int:
+        """The cell's deadline in milliseconds."""
+        return self.policy.timeout_ms
+
+    @property
+    def max_output_length(self) -> int:
+        """Characters kept of each stream."""
+        return self.policy.max_output_length
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any], *, base: SandboxConfig | None = None) -> SandboxConfig:
+        """Build from plain data: `backend`, `workspace`, `python`, `timeout` (ms) and any policy field.
+
+        camelCase keys are accepted. A nested `policy` mapping is merged too. Unknown keys raise TypeError.
+        """
+        base = base or cls()
+        plain = {_ALIASES.get(name, name): value for name, value in ((_snake(key), given[key]) for key in given)}
+        nested = plain.pop("policy", None)
+        own = {name: plain.pop(name) for name in _OWN if name in plain}
+        options = {**base.options, **plain.pop("options", {})}
+        refuse_unknown(plain, ExecutionPolicy.field_names() + _OWN + ("options", *_ALIASES), "configuration key")
+        policy = base.policy
+        if isinstance(nested, ExecutionPolicy):
+            policy = nested
+        elif nested:
+            policy = policy.replace(**{_snake(key): value for key, value in nested.items()})
+        return cls(
+            backend=own.get("backend", base.backend),
+            policy=policy.replace(**plain) if plain else policy,
+            workspace=own.get("workspace", base.workspace),
+            python=own.get("python", base.python),
+            options=options,
+        )
+
+
+def load_config(start: Path | None = None, environ: Mapping[str, str] | None = None) -> SandboxConfig:
+    """Defaults, then the nearest configuration file, then ``CLOCHE_*`` variables."""
+    environ = os.environ if environ is None else environ
+    config = SandboxConfig()
+    path = find_config_file(start, environ)
+    if path is not None:
+        config = _apply(read_config_file(path), config, f"configuration file {path}")
+    variables = _from_environment(environ)
+    return _apply(variables, config, "environment variable") if variables else config
+
+
+def find_config_file(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file that `load_config` would read: ``$CLOCHE_CONFIG``, or the nearest upwards from `start`."""
+    environ = os.environ if environ is None else environ
+    named = environ.get(CONFIG_VARIABLE)
+    if named:
+        path = Path(named)
+        if not path.is_file():
+            raise PolicyError(f"{CONFIG_VARIABLE} names {named}, which is not a file", field=CONFIG_VARIABLE)
+        return path
+    try:
+        folder = (start or Path.cwd()).absolute()
+    except FileNotFoundError:  # the working directory was removed
+        return None
+    for parent in (folder, *folder.parents):
+        own = parent / FILE_NAMES[0]
+        if own.is_file():
+            return own
+        project = parent / FILE_NAMES[1]
+        if project.is_file() and b"[tool.cloche" in _read_bytes(project):
+            return project
+    return None
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """The settings in `path`: the whole of cloche.toml, or ``[tool.cloche]`` of pyproject.toml."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise PolicyError(f"cannot read {path}: {exc}", remedy="correct the file, or unset CLOCHE_CONFIG") from None
+    if path.name == FILE_NAMES[1]:
+        data = data.get("tool", {}).get("cloche", {})
+    return data
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Settings named by ``CLOCHE_<FIELD>``; other CLOCHE_ variables (config path, cache, masks) are not settings."""
+    known = ExecutionPolicy.field_names() + _OWN + tuple(_ALIASES)
+    found: dict[str, Any] = {}
+    for key, text in environ.items():
+        name = key[len(PREFIX) :].lower() if key.startswith(PREFIX) else ""
+        if name in known and name not in ("policy", "environment"):
+            found[name] = text if name in _OWN else _parse(key, text)
+    return found
+
+
+def _parse(key: str, text: str) -> Any:
+    word = text.strip().lower()
+    if word in ("true", "yes", "on"):
+        return True
+    if word in ("false", "no", "off"):
+        return False
+    if word in ("none", ""):
+        return None
+    if re.fullmatch(r"[+-]?\d[\d_]*", word):
+        return int(word)
+    if key == PREFIX + "MINIMUM_ISOLATION":
+        return word
+    raise PolicyError(f"{key}={text!r} is not a number, true, false or none", field=key)
+
+
+def _apply(data: Mapping[str, Any], base: SandboxConfig, origin: str) -> SandboxConfig:
+    try:
+        return SandboxConfig.from_mapping(data, base=base)
+    except (TypeError, PolicyError) as exc:
+        raise PolicyError(f"in the {origin}: {exc}", field=getattr(exc, "field", None)) from None
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

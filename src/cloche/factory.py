@@ -1,0 +1,206 @@
+"""Making sandboxes: configuration, registry, and the choice that `auto` makes."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from cloche.config import SandboxConfig, load_config
+from cloche.errors import BackendUnavailableError, IsolationError, UnknownBackendError
+from cloche.isolation import Isolation
+from cloche.policy import refuse_unknown
+from cloche.sandbox import SessionSandbox
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from cloche.aio import AsyncSandbox
+    from cloche.logger import SandboxLogger
+    from cloche.policy import ExecutionPolicy
+    from cloche.result import SandboxResult
+    from cloche.session.channel import Availability, Backend
+
+GROUP = "cloche.backends"
+AUTO_ORDER = ("daemon", "native", "wasm", "pyodide")
+AUTO_MINIMUM = Isolation.PROCESS
+
+
+class Unset:
+    """Says that an argument was not given (None may be a value)."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset()
+
+
+@functools.cache
+def _builtin_backends() -> dict[str, tuple[str, str]]:
+    """Backends that are part of this package, importable without looking through every installed package."""
+    return {"native": ("cloche.backends.native", "NativeBackend"), "fake": ("cloche.testing", "FakeBackend")}
+
+
+def backend_names() -> list[str]:
+    """Names of all registered backends."""
+    return sorted({*_builtin_backends(), *(point.name for point in entry_points(group=GROUP))})
+
+
+def find_backend(name: str) -> type[Backend]:
+    """The backend registered under `name`."""
+    import importlib
+
+    builtin = _builtin_backends().get(name)
+    if builtin is not None:
+        found: type[Backend] = getattr(importlib.import_module(builtin[0]), builtin[1])
+        return found
+    for point in entry_points(group=GROUP, name=name):
+        loaded: type[Backend] = point.load()
+        return loaded
+    raise UnknownBackendError(
+        f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}"
+    )
+
+
+def probe_backends(**options: Any) -> dict[str, Availability]:
+    """What each registered backend says of this machine."""
+    found = {}
+    for name in backend_names():
+        backend = find_backend(name)
+        found[name] = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
+    return found
+
+
+def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple[type[Backend], dict[str, str]]:
+    """The backend that `auto` takes, and why each earlier one was passed over."""
+    demanded = policy.minimum_isolation if policy.minimum_isolation is not None else AUTO_MINIMUM
+    skipped: dict[str, str] = {}
+    registered = set(backend_names())
+    for name in AUTO_ORDER:
+        if name not in registered:
+            continue
+        backend = find_backend(name)
+        lacking = [demand for demand in policy.demands() if demand not in backend.capabilities]
+        availability = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
+        if not availability.available:
+            skipped[name] = availability.reason
+        elif lacking:
+            skipped[name] = f"cannot honour policy.{', policy.'.join(lacking)}"
+        elif availability.isolation is not None and availability.isolation < demanded:
+            skipped[name] = f"gives {availability.isolation.name}, {demanded.name} is demanded"
+        else:
+            return backend, skipped
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items()) or "none is registered"
+    if any("is demanded" in reason for reason in skipped.values()):
+        raise IsolationError(
+            "no backend reaches the demanded isolation", cause=reasons, remedy="cloche doctor shows what is missing and how to get it"
+        )
+    raise BackendUnavailableError("no backend can run here", cause=reasons, remedy="cloche doctor shows what is missing and how to get it")
+
+
+def create_sandbox(
+    config: SandboxConfig | Mapping[str, Any] | None = None,
+    /,
+    *,
+    backend: str | Unset = UNSET,
+    policy: ExecutionPolicy | Unset = UNSET,
+    workspace: str | os.PathLike[str] | None | Unset = UNSET,
+    logger: SandboxLogger | None | Unset = UNSET,
+    on_llm_query: Callable[..., Any] | None | Unset = UNSET,
+    on_rlm_query: Callable[..., Any] | None | Unset = UNSET,
+    tools: Mapping[str, Any] | None | Unset = UNSET,
+    python: str | os.PathLike[str] | None | Unset = UNSET,
+    **backend_options: Any,
+) -> SessionSandbox:
+    """Make a sandbox. Nothing is started before its first use.
+
+    `config` is a `SandboxConfig` or a mapping; without it the configuration file and ``CLOCHE_*`` variables count.
+    Only keywords that are passed override it. `backend` is ``auto`` or a registered name. Policy fields
+    (`timeout_ms`, `memory_bytes`, ...) may be given as keywords too.
+    """
+    settings, chosen, options = _settle(config, backend, policy, workspace, python, backend_options)
+    kind = sandbox_type(chosen)
+    return kind(settings.policy, settings.workspace, **_given(logger, on_llm_query, on_rlm_query, tools), **options)
+
+
+def create_async_sandbox(
+    config: SandboxConfig | Mapping[str, Any] | None = None,
+    /,
+    *,
+    backend: str | Unset = UNSET,
+    policy: ExecutionPolicy | Unset = UNSET,
+    workspace: str | os.PathLike[str] | None | Unset = UNSET,
+    logger: SandboxLogger | None | Unset = UNSET,
+    on_llm_query: Callable[..., Any] | None | Unset = UNSET,
+    on_rlm_query: Callable[..., Any] | None | Unset = UNSET,
+    tools: Mapping[str, Any] | None | Unset = UNSET,
+    python: str | os.PathLike[str] | None | Unset = UNSET,
+    **backend_options: Any,
+) -> AsyncSandbox:
+    """Make a sandbox for an event loop; the same arguments as `create_sandbox`."""
+    from cloche.aio import AsyncSandbox
+
+    settings, chosen, options = _settle(config, backend, policy, workspace, python, backend_options)
+    extra = _given(logger, on_llm_query, on_rlm_query, tools)
+    return AsyncSandbox(chosen(**options), settings.policy, settings.workspace, **extra)
+
+
+def run(code: str, config: SandboxConfig | Mapping[str, Any] | None = None, /, **options: Any) -> SandboxResult:
+    """Run one piece of code in a fresh sandbox and return its result; keywords as for `create_sandbox`.
+
+    `context` binds the variable of that name, `on_output` listens.
+    """
+    context, on_output = options.pop("context", None), options.pop("on_output", None)
+    with create_sandbox(config, **options) as sandbox:
+        if context is not None:
+            sandbox.initialize(context)
+        return sandbox.execute(code, on_output=on_output)
+
+
+def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
+    """The class that users see for a backend."""
+    if backend.name == "native":
+        from cloche.native import NativePythonSandbox
+
+        return NativePythonSandbox
+    return type(f"{backend.name.capitalize()}Sandbox", (SessionSandbox,), {"backend_type": backend})
+
+
+def _settle(
+    config: SandboxConfig | Mapping[str, Any] | None,
+    backend: str | Unset,
+    policy: ExecutionPolicy | Unset,
+    workspace: Any,
+    python: Any,
+    extra: dict[str, Any],
+) -> tuple[SandboxConfig, type[Backend], dict[str, Any]]:
+    """All sources of configuration as one, the backend, and its options."""
+    if isinstance(config, SandboxConfig):
+        settings = config
+    else:
+        settings = load_config()
+        if config is not None:
+            settings = SandboxConfig.from_mapping(config, base=settings)
+    from cloche.policy import ExecutionPolicy
+
+    passed = {"backend": backend, "policy": policy, "workspace": workspace, "python": python}
+    overrides = {name: value for name, value in passed.items() if not isinstance(value, Unset)}
+    names = (*ExecutionPolicy.field_names(), "timeout", "memory")
+    overrides |= {name: extra.pop(name) for name in list(extra) if name in names}
+    settings = SandboxConfig.from_mapping(overrides, base=settings) if overrides else settings
+    options = {**settings.options, **extra}
+    if settings.python is not None:
+        options["python"] = settings.python
+    name = settings.backend or "auto"
+    chosen = choose_backend(settings.policy, options)[0] if name == "auto" else find_backend(name)
+    if "python" in options and "python" not in chosen.options:
+        options.pop("python")
+    refuse_unknown(options, (*chosen.options, *names), f"option of the {chosen.name} backend")
+    return settings, chosen, options
+
+
+def _given(logger: Any, on_llm_query: Any, on_rlm_query: Any, tools: Any) -> dict[str, Any]:
+    passed = {"logger": logger, "on_llm_query": on_llm_query, "on_rlm_query": on_rlm_query, "tools": tools}
+    return {name: value for name, value in passed.items() if not isinstance(value, Unset)}

@@ -1,0 +1,46 @@
+"""Where Cloche keeps things on this machine: a cache per user, and one folder per live session."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from cloche.errors import MachineError
+
+
+def cache_dir() -> Path:
+    """Compiled guests and what was found out about interpreters. Safe to delete."""
+    named = os.environ.get("CLOCHE_CACHE_DIR")
+    if named:
+        return private_folder(Path(named))
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return private_folder(Path(base) / "cloche")
+
+
+def sessions_dir() -> Path:
+    """Folders of live sessions; what a crash left here is removed by ``cloche clean``."""
+    named = os.environ.get("CLOCHE_SESSIONS_DIR")
+    if named:
+        return private_folder(Path(named))
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    return private_folder(Path(tempfile.gettempdir()) / f"cloche-{owner}")
+
+
+def private_folder(path: Path) -> Path:
+    """`path` as a folder that only we can enter. One that belongs to somebody else is refused."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        raise MachineError(
+            f"{path} is not a folder of ours",
+            cause="somebody else made it first; using it could expose sessions to them",
+            remedy="remove it, or set CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR to a folder of your own",
+        )
+    if status.st_mode & 0o077:
+        path.chmod(0o700)
+    return path

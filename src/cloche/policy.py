@@ -1,0 +1,120 @@
+"""What a session may use: time, memory, output, bridges, and the wall it demands."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import PolicyError
+from cloche.isolation import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIB = 1024 * 1024
+
+_DEMANDS = ("fuel_budget", "network", "deterministic", "protect_state")
+"""Fields that only some backends can honour: set explicitly, they are a demand (see `ExecutionPolicy.demands`)."""
+
+
+def _setting(default: Any, doc: str, *, minimum: int | None = None) -> Any:
+    return field(default=default, metadata={"doc": doc, "minimum": minimum})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionPolicy:
+    """Limits and demands of a session. Immutable; `replace()` makes a changed copy."""
+
+    timeout_ms: int = _setting(30_000, "Deadline of one call, queue and start included; bridge waits excluded.", minimum=1)
+    grace_ms: int = _setting(1_000, "After the deadline: time to unwind before the kill.", minimum=0)
+    total_timeout_ms: int = _setting(3_600_000, "Ceiling of one call, bridge waits included.", minimum=1)
+    bridge_timeout_ms: int = _setting(300_000, "A host callback that takes longer is abandoned.", minimum=1)
+    max_bridge_calls: int = _setting(1_000, "Bridge calls in one cell, batch items counted singly.", minimum=0)
+    max_concurrent: int = _setting(5, "Batch items under way at once.", minimum=1)
+    max_output_length: int = _setting(50_000, "Characters kept of stdout, and of stderr.", minimum=0)
+    stdout_max_bytes: int = _setting(2_000_000, "Ceiling of stdout in UTF-8 bytes, notice included.", minimum=0)
+    stderr_max_bytes: int = _setting(2_000_000, "Ceiling of stderr in UTF-8 bytes, notice included.", minimum=0)
+    value_max_bytes: int = _setting(64 * MIB, "Largest value that crosses the wall in one call.", minimum=1)
+    display_max_bytes: int = _setting(16 * MIB, "All displays of one cell together.", minimum=0)
+    snapshot_max_bytes: int = _setting(1024 * MIB, "Largest snapshot.", minimum=1)
+    memory_bytes: int | None = _setting(2048 * MIB, "Memory of the guest; None for no limit.", minimum=16 * MIB)
+    workspace_bytes: int = _setting(256 * MIB, "Quota of a private workspace, and the largest single file.", minimum=1)
+    open_files: int = _setting(256, "File descriptors of the guest.", minimum=32)
+    minimum_isolation: Isolation | None = _setting(None, "Weakest wall that is accepted; None: the backend's own.")
+    fuel_budget: int | None = _setting(None, "Instructions a cell may use (backends that count them).", minimum=1)
+    network: bool | None = _setting(None, "False demands a wall without network; None takes the backend's own.")
+    deterministic: bool = _setting(False, "Fix clock, randomness and hash seed (backends that can).")
+    protect_state: bool = _setting(False, "A killed cell returns to the state before it (backends that can).")
+    environment: Mapping[str, str] = field(
+        default_factory=dict,
+        metadata={"doc": "Environment variables given to the guest; nothing else is inherited.", "minimum": None},
+    )
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            self._check(item)
+        if self.minimum_isolation is not None:
+            object.__setattr__(self, "minimum_isolation", self._parse_isolation(self.minimum_isolation))
+
+    def _check(self, item: dataclasses.Field[Any]) -> None:
+        value = getattr(self, item.name)
+        minimum = item.metadata["minimum"]
+        kind = str(item.type)
+        if value is None and "None" in kind:
+            return
+        if kind.startswith("int"):
+            if isinstance(value, bool) or not isinstance(value, int):
+                self._refuse(item.name, f"must be a whole number, not {value!r}")
+            if minimum is not None and value < minimum:
+                self._refuse(item.name, f"must be at least {minimum}, not {value}")
+        elif kind.startswith("bool"):
+            if not isinstance(value, bool):
+                self._refuse(item.name, f"must be True or False, not {value!r}")
+        elif item.name == "environment":
+            if not all(isinstance(k, str) and isinstance(v, str) for k, v in dict(value).items()):
+                self._refuse(item.name, "must map names to strings")
+
+    @staticmethod
+    def _refuse(name: str, why: str) -> None:
+        raise PolicyError(f"policy.{name} {why}", field=name)
+
+    @staticmethod
+    def _parse_isolation(value: Isolation | str | int) -> Isolation:
+        try:
+            return Isolation.parse(value)
+        except (KeyError, ValueError):
+            tiers = ", ".join(tier.name for tier in Isolation)
+            raise PolicyError(
+                f"policy.minimum_isolation {value!r} is not a tier", field="minimum_isolation", remedy=f"one of {tiers}"
+            ) from None
+
+    def replace(self, **changes: Any) -> ExecutionPolicy:
+        """A copy with some fields changed; an unknown field raises TypeError with the nearest name."""
+        refuse_unknown(changes, self.field_names(), "policy field")
+        return dataclasses.replace(self, **changes)
+
+    def demands(self) -> tuple[str, ...]:
+        """Names of the fields that were set and that only some backends can honour."""
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        wanted = [name for name in _DEMANDS if getattr(self, name) != defaults[name]]
+        if self.network is True:
+            wanted.remove("network")  # every backend that has a network may be asked for it; refusal is the wall's
+            wanted.append("network_access")
+        return tuple(wanted)
+
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """Names of all policy fields, in order."""
+        return tuple(item.name for item in dataclasses.fields(cls))
+
+
+def refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    """Raise TypeError for the first name in `given` that is not `known`, with the nearest known one."""
+    for name in given:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+            raise TypeError(f"unknown {what} {name!r}{hint}")

@@ -1,0 +1,217 @@
+"""The contract: `BaseSandbox`, and `SessionSandbox`, which fulfils it over any backend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from cloche.errors import UnsupportedError
+from cloche.isolation import Isolation
+from cloche.logger import SandboxLogger
+from cloche.policy import ExecutionPolicy
+from cloche.session import operations
+from cloche.session.core import SessionCore
+from cloche.session.sync import SyncDriver
+from cloche.snapshot import Skipped, Snapshot
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from cloche.result import SandboxResult
+    from cloche.session.channel import Backend
+    from cloche.session.workspace import FileInfo
+
+    OnOutput = Callable[[str, str], object]
+
+T = TypeVar("T")
+
+
+class BaseSandbox(ABC):
+    """What every runtime implements. Constructing one starts nothing."""
+
+    def __init__(
+        self,
+        policy: ExecutionPolicy | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        logger: SandboxLogger | None = None,
+    ) -> None:
+        self.policy = policy or ExecutionPolicy()
+        self.workspace = Path(workspace) if workspace is not None else None
+        self.logger = logger or SandboxLogger()
+
+    @abstractmethod
+    def execute(self, code: str) -> SandboxResult:
+        """Run untrusted code and return what it did."""
+
+    @abstractmethod
+    def validate_code(self, code: str) -> bool:
+        """Whether the code compiles. It is not run."""
+
+    def _log_execution_metrics(self, result: SandboxResult) -> None:
+        """For runtimes that do not use the session machine (which logs by itself)."""
+        self.logger.log_execution_complete(result)
+
+
+class SessionSandbox(BaseSandbox):
+    """A sandbox with one live session: variables stay from cell to cell.
+
+    Nothing is started before the first use. One call at a time; a second caller waits its turn within its own
+    deadline. Every call takes `timeout_ms`. After `destroy()` every call raises `SessionClosedError`.
+    """
+
+    backend_type: ClassVar[type[Backend]]
+
+    def __init__(
+        self,
+        policy: ExecutionPolicy | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        logger: SandboxLogger | None = None,
+        *,
+        on_llm_query: Callable[..., Any] | None = None,
+        on_rlm_query: Callable[..., Any] | None = None,
+        tools: Mapping[str, Any] | None = None,
+        **backend_options: Any,
+    ) -> None:
+        super().__init__(policy, workspace, logger)
+        self._backend = self.backend_type(**backend_options)
+        self._core = SessionCore(
+            self._backend, self.policy, self.workspace, self.logger,
+            on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
+        )  # fmt: skip
+        self._driver = SyncDriver(self._core)
+
+    # -- the session ---------------------------------------------------------------------------
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return self._backend.name
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this backend can do beyond the common contract."""
+        return self._backend.capabilities
+
+    @property
+    def isolation(self) -> Isolation:
+        """The tier of the live session, or what the backend would give."""
+        guest = self._core.guest
+        if guest is not None:
+            return guest.channel.isolation
+        return self._backend.expected_isolation()
+
+    def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
+        """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
+        operation = operations.SetContext(context, self.policy.value_max_bytes)
+        operation.call()  # a context that cannot cross the wall is refused before anything is changed
+        alive = self._core.guest is not None
+        self._core.check_open()
+        self._core.set_context(context)
+        if alive:
+            self._driver.run(operation, timeout_ms)
+        else:
+            self._driver.run(operations.Ping(), timeout_ms)
+
+    def execute(self, code: str, *, timeout_ms: int | None = None, on_output: OnOutput | None = None) -> SandboxResult:
+        """Run a cell. `on_output(stream, text)` is called as output comes."""
+        return self._driver.execute(code, timeout_ms, on_output)
+
+    def validate_code(self, code: str, *, timeout_ms: int | None = None) -> bool:
+        """Whether `code` compiles with the guest's grammar. It is not run."""
+        return self._driver.run(operations.Validate(code), timeout_ms)
+
+    def cancel(self) -> None:
+        """Stop the running cell, from any thread. Harmless when idle; the session lives on."""
+        self._driver.cancel()
+
+    def reset(self, *, timeout_ms: int | None = None) -> None:
+        """Empty namespace and private workspace; same context, same bridges."""
+        self._driver.exclusive(self._core.reset, timeout_ms)
+
+    def destroy(self) -> None:
+        """End the session and remove what it left. Idempotent."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+        self.destroy()
+
+    # -- variables -----------------------------------------------------------------------------
+
+    def get_variable(self, name: str, default: Any = None, *, timeout_ms: int | None = None) -> Any:
+        """The value of a variable as plain data; what does not travel is a `RemoteObject`."""
+        return self._driver.run(operations.GetVariable(name, default), timeout_ms)
+
+    def set_variable(self, name: str, value: Any, *, timeout_ms: int | None = None) -> None:
+        """Bind a variable to plain data."""
+        self._driver.run(operations.SetVariable(name, value, self.policy.value_max_bytes), timeout_ms)
+
+    def list_variables(self, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Names of the user's variables and the names of their types."""
+        return self._driver.run(operations.ListVariables(), timeout_ms)
+
+    def complete(self, text: str, *, timeout_ms: int | None = None) -> list[str]:
+        """Completions of the dotted name `text`."""
+        return self._driver.run(operations.Complete(text), timeout_ms)
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
+        """Write a file into the workspace."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        self._driver.exclusive(lambda: self._core.folder.workspace.write(path, content), timeout_ms)
+        self.logger.log_file_event("put", path=path, size=len(content))
+
+    def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
+        """Read a file of the workspace; links are not followed."""
+        limit = self.policy.workspace_bytes
+        content = self._driver.exclusive(lambda: self._core.folder.workspace.read(path, limit), timeout_ms)
+        self.logger.log_file_event("get", path=path, size=len(content))
+        return content
+
+    def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
+        """Plain files of the workspace, sorted by path."""
+        return self._driver.exclusive(lambda: self._core.folder.workspace.list(), timeout_ms)
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def snapshot(self, base: Snapshot | None = None, *, timeout_ms: int | None = None) -> Snapshot:
+        """Save the variables; those that cannot be saved are named in `.skipped` with the reason."""
+        return self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes), timeout_ms)
+
+    def restore(self, snapshot: Snapshot | bytes, *, timeout_ms: int | None = None) -> tuple[Skipped, ...]:
+        """Put saved variables back, inside the wall. Returns those that could not be read here."""
+        if not isinstance(snapshot, Snapshot):
+            snapshot = Snapshot.from_bytes(snapshot)
+        return self._driver.run(operations.Restore(snapshot), timeout_ms)
+
+    def fork(self) -> Self:
+        """A branch of this session."""
+        return self.fork_many(1)[0]
+
+    def fork_many(self, n: int) -> list[Self]:
+        """Several branches at once."""
+        raise lacking(self.backend, "fork")
+
+    def savepoint(self) -> None:
+        """Mark the state to which `undo()` returns."""
+        raise lacking(self.backend, "savepoint")
+
+    def undo(self) -> None:
+        """Return to the last savepoint."""
+        raise lacking(self.backend, "savepoint")
+
+
+def lacking(backend: str, capability: str) -> UnsupportedError:
+    """The error of a backend that cannot do something."""
+    return UnsupportedError(
+        f"the {backend} backend cannot {capability}",
+        capability=capability,
+        remedy="cloche doctor lists what each backend can do",
+    )

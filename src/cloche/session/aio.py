@@ -1,0 +1,197 @@
+"""The asynchronous driver, on anyio: waits for one descriptor, uses no thread of its own."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from cloche.errors import BusyError
+from cloche.session.actions import AbandonBridge, CallBridge, Emit
+from cloche.session.callbacks import refuse_reentry
+from cloche.session.core import Guest, SessionCore, clock
+from cloche.session.machine import Call
+from cloche.session.pump import SelectorWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from cloche.result import SandboxResult
+    from cloche.session.operations import Operation
+
+T = TypeVar("T")
+
+
+class AsyncDriver:
+    """Drives one session for tasks of an event loop."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._turn = anyio.Lock()
+        self._wait: anyio.CancelScope | None = None
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._guest: Guest | None = None  # whose call is under way
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    async def execute(
+        self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None
+    ) -> SandboxResult:
+        """Run a cell."""
+        core = self._core
+        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        started = await self._enter(limit)
+        try:
+            guest = await self._drive(lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output)
+            return core.read_cell(code, guest, started, limit)
+        finally:
+            self._turn.release()
+
+    async def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
+        """Carry out an operation."""
+        core = self._core
+        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        started = await self._enter(limit)
+        try:
+            guest = await self._drive(operation.call, started, limit, None)
+            return core.read_operation(operation, guest)
+        finally:
+            self._turn.release()
+
+    async def exclusive(self, action: Callable[[], T], timeout_ms: int | None = None) -> T:
+        """Run host-side work (files, reset) when no call is under way, in a thread: a disk may be slow."""
+        await self._enter(self._core.policy.timeout_ms if timeout_ms is None else timeout_ms)
+        try:
+            return await anyio.to_thread.run_sync(action)
+        finally:
+            self._turn.release()
+
+    def cancel(self) -> None:
+        """Stop the running call. Harmless when there is none."""
+        if self._guest is not None:
+            self._guest.machine.cancel(clock())
+            self._wake()
+
+    async def close(self) -> None:
+        """End the session, and the call that is under way with it."""
+        core = self._core
+        if core.closed and core.guest is None:
+            return
+        refuse_reentry(core.number)
+        core.closed = True
+        self.cancel()
+        with anyio.CancelScope(shield=True):
+            async with self._turn:
+                await anyio.to_thread.run_sync(core.close)
+
+    # -- inside --------------------------------------------------------------------------------
+
+    async def _enter(self, limit_ms: int) -> float:
+        refuse_reentry(self._core.number)
+        self._core.check_open()
+        started = clock()
+        with anyio.move_on_after(limit_ms / 1000) as scope:
+            await self._turn.acquire()
+        if scope.cancelled_caught:
+            raise BusyError(f"another call held this sandbox for {limit_ms} ms", remedy="wait for it, or cancel()")
+        if self._core.closed:
+            self._turn.release()
+            self._core.check_open()
+        return started
+
+    async def _drive(
+        self, make_call: Callable[[], Call], started: float, limit_ms: int, on_output: Callable[[str, str], object] | None
+    ) -> Guest:
+        """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
+        left = limit_ms / 1000 - (clock() - started)
+        guest, calls = self._core.guest_for(SelectorWatch, left)
+        calls.append(make_call())
+        guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
+        self._guest = guest
+        trouble: BaseException | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                try:
+                    await self._loop(guest, group, on_output)
+                except BaseException as exc:
+                    trouble = exc
+                    guest.machine.cancel(clock())
+                    with anyio.CancelScope(shield=True):
+                        await self._loop(guest, group, None)
+                group.cancel_scope.cancel()  # host functions that nobody waits for any more
+        finally:
+            self._guest = None
+        if trouble is not None:
+            if guest.machine.finished is not None and guest.machine.finished.death is not None:
+                self._core.drop_guest("lost")
+            raise trouble
+        return guest
+
+    async def _loop(self, guest: Guest, group: TaskGroup, on_output: Callable[[str, str], object] | None) -> None:
+        pump, machine, watch = guest.pump, guest.machine, guest.pump.watch
+        assert isinstance(watch, SelectorWatch)  # noqa: S101 - we made it
+        while True:
+            now = clock()
+            await self._carry_out(pump.perform(now), guest, group, on_output)
+            if machine.finished is not None:
+                break
+            await self._wait_for(watch, pump.next_wake(now))
+            now = clock()
+            pump.handle(watch.ready(0), now)
+            machine.tick(now)
+        pump.drain()
+        await self._carry_out(pump.perform(clock()), guest, group, on_output)
+
+    async def _wait_for(self, watch: SelectorWatch, timeout: float | None) -> None:
+        with anyio.CancelScope(deadline=float("inf") if timeout is None else anyio.current_time() + timeout) as scope:
+            self._wait = scope
+            try:
+                await anyio.wait_readable(watch.fileno())
+            finally:
+                self._wait = None
+
+    def _wake(self) -> None:
+        if self._wait is not None:
+            self._wait.cancel()
+
+    async def _carry_out(
+        self, actions: list[Any], guest: Guest, group: TaskGroup, on_output: Callable[[str, str], object] | None
+    ) -> None:
+        for action in actions:
+            if isinstance(action, CallBridge):
+                group.start_soon(self._serve, action, guest)
+            elif isinstance(action, AbandonBridge):
+                scope = self._scopes.get(action.key)
+                if scope is not None:
+                    scope.cancel()
+            elif isinstance(action, Emit) and on_output is not None:
+                shown = on_output(action.stream, action.text)
+                if inspect.isawaitable(shown):
+                    await shown
+
+    async def _serve(self, call: CallBridge, guest: Guest) -> None:
+        """One host function: awaited when it is async, in a thread when it is not, so that the loop goes on."""
+        callbacks = self._core.callbacks
+        value, error = None, None
+        with anyio.CancelScope() as scope:
+            self._scopes[call.key] = scope
+            try:
+                if callbacks.is_async(call.name):
+                    value = callbacks.call(call.name, call.args, call.kwargs)
+                else:
+                    value = await anyio.to_thread.run_sync(
+                        callbacks.call, call.name, call.args, call.kwargs, abandon_on_cancel=True
+                    )
+                if inspect.isawaitable(value):
+                    value = await value
+            except Exception as exc:
+                error = exc
+            finally:
+                del self._scopes[call.key]
+        if not scope.cancelled_caught:
+            guest.machine.bridge_done(call.key, value, error, clock())
+            self._wake()

@@ -1,0 +1,92 @@
+"""Running host functions for the guest: which callback serves which bridge, and how it is called."""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import PolicyError, ReentrantCallError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RESERVED = frozenset(
+    {
+        "context", "llm_query", "rlm_query", "llm_query_batched", "batch_llm_query", "rlm_query_batched",
+        "batch_rlm_query", "display", "BridgeError", "chunk_text", "search_context", "count_matches", "extract_json",
+        "extract_sections", "find_line", "count_lines", "get_line", "quote_match", "chunk_by_headers", "chunk_by_size",
+    }
+)  # fmt: skip
+
+_inside: ContextVar[frozenset[int]] = ContextVar("cloche_inside", default=frozenset())
+
+
+def refuse_reentry(session: int) -> None:
+    """A callback that calls into the session that waits for it would wait for ever."""
+    if session in _inside.get():
+        raise ReentrantCallError(
+            "a bridge callback called into its own sandbox",
+            cause="the cell that made the call is still running and waits for the callback",
+            remedy="create another sandbox for nested work",
+        )
+
+
+class Callbacks:
+    """The host functions of one session."""
+
+    def __init__(
+        self,
+        session: int,
+        on_llm_query: Callable[..., Any] | None,
+        on_rlm_query: Callable[..., Any] | None,
+        tools: Mapping[str, Any] | None,
+    ) -> None:
+        self._session = session
+        self.context: Any = None
+        """What `rlm_query` without a context gets; kept here so that it need not cross the wall again."""
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self.descriptions: list[dict[str, str]] = []
+        if on_llm_query is not None:
+            self._functions["llm_query"] = on_llm_query
+        if on_rlm_query is not None:
+            self._functions["rlm_query"] = on_rlm_query
+        for name, tool in (tools or {}).items():
+            self._add_tool(name, tool)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Bridges that somebody serves."""
+        return frozenset(self._functions)
+
+    def _add_tool(self, name: str, tool: Any) -> None:
+        description = ""
+        if isinstance(tool, dict):
+            description, tool = str(tool.get("description", "")), tool.get("tool")
+        if not name.isidentifier() or name in RESERVED:
+            raise PolicyError(f"{name!r} cannot be the name of a tool", cause="reserved, or not an identifier", field="tools")
+        if not callable(tool):
+            raise PolicyError(f"tool {name!r} is not callable", field="tools", remedy="use set_variable() for plain values")
+        self._functions[name] = tool
+        self.descriptions.append({"name": name, "doc": description or _signature(name, tool)})
+
+    def is_async(self, name: str) -> bool:
+        """Whether calling it gives a coroutine at once."""
+        function = self._functions[name]
+        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object with an async __call__ counts
+
+    def call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the host function (which may return an awaitable). Runs inside a context of its own."""
+        _inside.set(_inside.get() | {self._session})
+        if name == "rlm_query" and len(args) == 1:
+            args = [args[0], self.context]
+        return self._functions[name](*args, **kwargs)
+
+
+def _signature(name: str, tool: Callable[..., Any]) -> str:
+    try:
+        head = f"{name}{inspect.signature(tool)}"
+    except (TypeError, ValueError):
+        head = f"{name}(...)"
+    doc = inspect.getdoc(tool) if not isinstance(tool, type(len)) else None
+    return f"{head}\n\n{doc}" if doc else head

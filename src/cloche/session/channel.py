@@ -1,0 +1,112 @@
+"""What a backend gives a session: a way to reach a guest. It knows nothing of cells, bridges or deadlines."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+    from cloche.isolation import Isolation, Layer
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a guest's process ended: a status, or a signal."""
+
+    code: int | None = None
+    signal: int | None = None
+
+    def describe(self) -> str:
+        """One phrase for people."""
+        if self.signal is not None:
+            import signal
+
+            try:
+                name = signal.Signals(self.signal).name
+            except ValueError:
+                name = str(self.signal)
+            return f"killed by {name}"
+        return f"exited with status {self.code}"
+
+
+class Channel(ABC):
+    """A live guest. The wire is a non-blocking stream socket; capture pipes are non-blocking descriptors."""
+
+    wire: socket.socket
+    stdout: int | None = None
+    stderr: int | None = None
+    isolation: Isolation
+    layers: tuple[str, ...] = ()
+    workspace: Workspace
+    greeting: Mapping[str, Any]
+    """Backend-specific parameters of `initialize` (search path, limits the guest sets on itself)."""
+
+    @abstractmethod
+    def interrupt(self, *, insist: bool) -> None:
+        """Ask the running code to stop, or insist."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the guest and what it started; returns at once."""
+
+    @abstractmethod
+    def reap(self, timeout: float) -> Exit | None:
+        """Wait for the guest's end. None when it has not ended in time."""
+
+    def watch_exit(self) -> int | None:
+        """A descriptor that is readable when the guest's process has ended, where the system has such a thing."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Kill, and release everything that belongs to this guest but not to the session. Idempotent."""
+
+    def cpu_seconds(self) -> float | None:
+        """CPU time the guest has used, where it can be told."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a backend can run here, and what it would give. Found without starting a session."""
+
+    available: bool
+    reason: str = ""
+    remedy: str = ""
+    isolation: Isolation | None = None
+    layers: tuple[Layer, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Backend(ABC):
+    """Opens channels. One instance belongs to one sandbox."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+    """What it can do beyond the common contract; also the names of policy fields it can honour."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Names of the keyword options it takes."""
+
+    def expected_isolation(self) -> Isolation:
+        """The tier that a session would have here."""
+        found = type(self).probe().isolation
+        if found is None:
+            from cloche.isolation import Isolation
+
+            return Isolation.NONE
+        return found
+
+    @classmethod
+    @abstractmethod
+    def probe(cls, **options: Any) -> Availability:
+        """Whether it can run here; quick (under 100 ms) and without side effects."""
+
+    @abstractmethod
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
+        """Start a guest. Returns before the guest is ready; requests may be sent at once."""

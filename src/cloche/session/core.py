@@ -1,0 +1,361 @@
+"""A session as the host knows it: its wall, its guest of the moment, its context, and what became of it.
+
+Everything here is common to both drivers and never waits. A driver opens a guest through `guest_for`, drives it
+until the machine has finished, and hands what came out to `read_cell` or `read_operation`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cloche.errors import (
+    CallTimeoutError,
+    IsolationError,
+    ProtocolError,
+    RequestError,
+    SessionClosedError,
+    SessionLostError,
+    StartError,
+    UnsupportedError,
+)
+from cloche.guidance import guidance_for
+from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, SessionState, Usage
+from cloche.session import replies
+from cloche.session.callbacks import Callbacks
+from cloche.session.folder import SessionFolder
+from cloche.session.machine import Call, Finished, Machine
+from cloche.session.operations import Operation, context_call, read_reply
+from cloche.session.pump import Pump, Watch
+from cloche_guest.codes import PROTOCOL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloche.logger import SandboxLogger
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Backend, Channel
+    from cloche.session.workspace import Delta
+
+T = TypeVar("T")
+
+_numbers = itertools.count(1)
+clock = time.perf_counter
+"""The one clock of sessions."""
+
+
+@dataclass(slots=True)
+class Guest:
+    """A live guest and what drives it."""
+
+    channel: Channel
+    machine: Machine
+    pump: Pump
+    greeted: bool = False
+
+
+class SessionCore:
+    """One session. Its guest may die and be replaced; the session says so each time."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        policy: ExecutionPolicy,
+        workspace: str | os.PathLike[str] | None,
+        logger: SandboxLogger,
+        *,
+        on_llm_query: Callable[..., Any] | None = None,
+        on_rlm_query: Callable[..., Any] | None = None,
+        tools: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.number = next(_numbers)
+        self.backend = backend
+        self.policy = policy
+        self.logger = logger
+        self.callbacks = Callbacks(self.number, on_llm_query, on_rlm_query, tools)
+        self.guest: Guest | None = None
+        self.closed = False
+        self._given_workspace = workspace
+        self._folder: SessionFolder | None = None
+        self._context: Any = None
+        self._cells = 0
+        self._owner = os.getpid()
+        self._refuse_demands()
+
+    def _refuse_demands(self) -> None:
+        for demand in self.policy.demands():
+            if demand not in self.backend.capabilities:
+                raise UnsupportedError(
+                    f"the {self.backend.name} backend cannot honour policy.{demand.removesuffix('_access')}",
+                    capability=demand,
+                    remedy="choose another backend (cloche doctor lists them), or drop the demand",
+                )
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> SessionFolder:
+        """The session's place on disk, made at first use."""
+        if self._folder is None:
+            self._folder = SessionFolder(self.backend.name, self._given_workspace)
+        return self._folder
+
+    def check_open(self) -> None:
+        """Refuse after `close`."""
+        if self.closed:
+            raise SessionClosedError("this sandbox was destroyed", remedy="create another one with create_sandbox()")
+
+    def set_context(self, context: Any) -> None:
+        """Remember the context for this guest and every later one."""
+        self._context = context
+        self.callbacks.context = context
+
+    def guest_for(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
+        """The live guest, or a fresh one with the request that greets it. Raises once for a guest that died idle."""
+        guest = self.guest
+        if guest is not None:
+            if self._owner != os.getpid():
+                self._forget_guest()
+                raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
+            if not guest.pump.idle_death():
+                return guest, []
+            ended = guest.channel.reap(1.0)
+            self._forget_guest()
+            raise SessionLostError(
+                "the session ended between two calls, and its variables with it",
+                cause=ended.describe() if ended else "its connection closed",
+                remedy="call again: the next call starts a fresh session",
+            )
+        return self._open_guest(make_watch, timeout)
+
+    def _open_guest(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
+        policy = self.policy
+        greeting = context_call(self._context, policy.value_max_bytes)
+        self._owner = os.getpid()
+        channel = self.backend.open(policy, self.folder.workspace, timeout)
+        demanded = policy.minimum_isolation
+        if demanded is not None and channel.isolation < demanded:
+            channel.close()
+            raise IsolationError(
+                f"{self.backend.name} gives {channel.isolation.name}; the policy demands {demanded.name}",
+                remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
+            )
+        machine = Machine(policy, self.callbacks.names, channel.cpu_seconds)
+        self.guest = guest = Guest(channel, machine, Pump(channel, machine, make_watch()))
+        self.folder.record(getattr(channel, "pid", None))
+        self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
+        params = {
+            "protocol": PROTOCOL,
+            "tools": self.callbacks.descriptions,
+            "workspace": str(channel.workspace.root),
+            **channel.greeting,
+            "context": greeting.params,
+        }
+        params["limits"] = {
+            "value_bytes": policy.value_max_bytes,
+            "display_bytes": policy.display_max_bytes,
+            **channel.greeting.get("limits", {}),
+        }
+        return guest, [Call("initialize", params, greeting.body_size, greeting.body)]
+
+    def _forget_guest(self) -> None:
+        guest, self.guest = self.guest, None
+        if guest is not None:
+            guest.pump.close()
+            guest.channel.close()
+
+    def drop_guest(self, event: str) -> None:
+        """End the guest; the session starts a fresh one when it is next used."""
+        if self.guest is not None:
+            self._forget_guest()
+            self.logger.log_session_event(event, session=self.folder.id, backend=self.backend.name)
+
+    def reset(self) -> None:
+        """Empty namespace and workspace; same context, same bridges."""
+        self.drop_guest("reset")
+        if self._folder is not None:
+            self._folder.workspace.empty()
+
+    def close(self) -> None:
+        """End everything. Idempotent."""
+        self.closed = True
+        self.drop_guest("destroy")
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.remove()
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def cell_call(self, code: str, *, live: bool) -> Call:
+        """The request for one cell."""
+        if type(code) is not str:
+            raise RequestError(f"code must be a str, not {type(code).__name__}")
+        self._cells += 1
+        self.folder.workspace.before_cell()
+        self.logger.log_execution_start("python", self.policy, backend=self.backend.name, cell=self._cells)
+        return Call("execute", {"code": code, "cell": self._cells, "live": live})
+
+    def read_operation(self, operation: Operation[T], guest: Guest) -> T:
+        """The value of a finished operation, or the error it ended in."""
+        finished = _finished(guest)
+        if finished.death is not None:
+            self._forget_guest()
+            self._raise_start_trouble(guest, finished)
+            if finished.stop is not None:
+                raise CallTimeoutError(
+                    f"{operation.name} did not return in time; the session was ended", session_state="reset", cause=finished.stop
+                )
+            raise SessionLostError(f"the session ended during {operation.name}", cause=finished.detail)
+        if finished.failed_method is not None:
+            self._forget_guest()
+            raise StartError("the guest refused to start", cause=(finished.error or {}).get("message"))
+        guest.greeted = True
+        if finished.stop is not None and finished.error is not None:
+            raise CallTimeoutError(
+                f"{operation.name} did not return in time", session_state="kept", cause=f"{finished.stop}; the object's own code ran"
+            )
+        return read_reply(operation, finished)
+
+    def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
+        """The result of a finished cell, however it ended."""
+        finished = _finished(guest)
+        now = clock()
+        if finished.death is not None:
+            self._forget_guest()
+            self._raise_start_trouble(guest, finished)
+        elif finished.error is not None:
+            if finished.failed_method is not None:
+                self._forget_guest()
+                raise StartError("the guest refused to start", cause=finished.error["message"])
+            raise RequestError(f"execute: {finished.error['message']}")
+        guest.greeted = True
+        try:
+            result = self._build(code, guest, finished, (now - started) * 1000, timeout_ms)
+        except ProtocolError as exc:
+            self._forget_guest()
+            finished = Finished(death="protocol", detail=str(exc), stop=finished.stop)
+            result = self._build(code, guest, finished, (now - started) * 1000, timeout_ms)
+        self._log_limits(result)
+        self.logger.log_execution_complete(result)
+        return result
+
+    def _raise_start_trouble(self, guest: Guest, finished: Finished) -> None:
+        """A guest that died before it ever answered did not lose a session: there was none yet."""
+        waiting = guest.machine.expects("initialize")
+        if waiting and finished.stop is None:
+            text, _ = guest.machine.sinks["stderr"].finish()
+            raise StartError("the guest did not start", cause=f"{finished.detail} {text.strip()[-500:]}".strip())
+
+    def _build(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:
+        machine, data = guest.machine, finished.result or {}
+        exception = replies.exception(data)
+        outcome, error, exit_code = _judge(finished, data, exception, timeout_ms)
+        if exception is not None and outcome in ("error", "memory"):
+            machine.receive_output("stderr", exception.traceback.encode("utf-8", "replace"))
+        stdout, stdout_cut = machine.sinks["stdout"].finish()
+        stderr, stderr_cut = machine.sinks["stderr"].finish()
+        delta = guest.channel.workspace.after_cell()
+        state: SessionState = "kept" if finished.death is None else "reset"
+        took = data.get("elapsed_ms")
+        duration = took if type(took) is float and 0 <= took <= elapsed else elapsed
+        peak, cpu = data.get("peak_bytes"), data.get("cpu_ms")
+        return SandboxResult(
+            outcome=outcome,
+            stdout=stdout,
+            stderr=stderr,
+            error=error,
+            exception=exception if outcome in ("error", "memory") else None,
+            exit_code=exit_code,
+            duration_ms=duration,
+            memory_used_bytes=peak if type(peak) is int and peak > 0 else None,
+            files_created=delta.created,
+            files_modified=delta.modified,
+            files_deleted=delta.deleted,
+            workspace_path=str(guest.channel.workspace.root),
+            value=replies.text(data, "value") if type(data.get("value")) is str else None,
+            displays=tuple(machine.displays),
+            stdout_truncated=stdout_cut,
+            stderr_truncated=stderr_cut,
+            session_state=state,
+            isolation=guest.channel.isolation,
+            layers=guest.channel.layers,
+            usage=Usage(
+                cpu_ms=cpu if type(cpu) is float and cpu >= 0 else None,
+                bridge_calls=machine.desk.calls,
+                bridge_ms=machine.bridge_seconds * 1000,
+                stdout_bytes=machine.sinks["stdout"].total_bytes,
+                stderr_bytes=machine.sinks["stderr"].total_bytes,
+            ),
+            guidance=self._guidance(outcome, exception, finished, delta, guest.channel, timeout_ms),
+            metadata=_metadata(delta, finished),
+            code=code,
+        )
+
+    def _guidance(
+        self, outcome: str, exception: ExceptionInfo | None, finished: Finished, delta: Delta, channel: Channel, timeout_ms: int
+    ) -> str | None:
+        workspace = channel.workspace
+        if workspace.private and delta.total_bytes > self.policy.workspace_bytes:
+            return (
+                f"The workspace holds {delta.total_bytes} bytes, over its quota of {self.policy.workspace_bytes}: remove "
+                "files, or raise policy.workspace_bytes."
+            )
+        policy = self.policy.replace(timeout_ms=timeout_ms) if timeout_ms != self.policy.timeout_ms else self.policy
+        return guidance_for(outcome, exception, policy, network_off="network" in channel.layers, detail=finished.detail)
+
+    def _log_limits(self, result: SandboxResult) -> None:
+        events = {"timeout": "timeout", "memory": "memory_limit", "killed": "killed", "out_of_fuel": "fuel_exhaustion"}
+        if result.outcome in events:
+            self.logger.log_security_event(events[result.outcome], session=self.folder.id, error=result.error)
+
+
+def _finished(guest: Guest) -> Finished:
+    finished = guest.machine.finished
+    if finished is None:
+        raise RuntimeError("the driver stopped before the machine had finished")
+    return finished
+
+
+def _judge(
+    finished: Finished, data: dict[str, Any], exception: ExceptionInfo | None, timeout_ms: int
+) -> tuple[Outcome, str | None, int]:
+    """(outcome, error text, exit code). What the host did outranks what the guest says."""
+    said = replies.text(data, "outcome", "ok")
+    if said not in replies.GUEST_OUTCOMES:
+        raise ProtocolError("the guest reported an outcome that does not exist", cause=said[:80])
+    touched = finished.death is not None or said == "interrupted" or replies.field(data, "interrupts", int, 0) > 0
+    if finished.stop is not None and (touched or said != "ok"):
+        text = f"timeout: the cell ran longer than {timeout_ms} ms" if finished.stop == "timeout" else "cancelled"
+        return finished.stop, text, EXIT_CODES[finished.stop]
+    if finished.death is not None:
+        return _judge_death(finished)
+    if said == "exited":
+        code = replies.field(data, "code", int, 0) & 0xFF
+        return "exited", None if code == 0 else f"SystemExit: {code}", code
+    if said == "interrupted":
+        return "error", "KeyboardInterrupt", EXIT_CODES["error"]
+    if said in ("error", "memory"):
+        outcome: Outcome = "memory" if said == "memory" else "error"
+        text = "the code failed" if exception is None else f"{exception.type}: {exception.message}".rstrip(": ")
+        return outcome, text, EXIT_CODES[outcome]
+    return "ok", None, 0
+
+
+def _judge_death(finished: Finished) -> tuple[Outcome, str | None, int]:
+    status = finished.detail.removeprefix("exited with status ")
+    if finished.death == "exit" and status != finished.detail:
+        return "exited", f"the process exited with status {status}", int(status)
+    reason = finished.detail if finished.death != "protocol" else f"protocol: {finished.detail}"
+    return "killed", f"the session's process ended: {reason}", EXIT_CODES["killed"]
+
+
+def _metadata(delta: Delta, finished: Finished) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if not delta.complete:
+        metadata["files_incomplete"] = True
+    if finished.death is not None:
+        metadata["death"] = finished.detail
+    return metadata

@@ -1,0 +1,135 @@
+"""A session's place on disk, and the record by which ``cloche ps`` and ``cloche clean`` find it after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloche.errors import WorkspaceFileError
+from cloche.paths import sessions_dir
+from cloche.session.workspace import Workspace, remove_tree
+
+RECORD = "session.json"
+
+
+class SessionFolder:
+    """``<sessions>/<id>``: a private workspace (unless one was given), a home, a place for temporary files."""
+
+    def __init__(self, backend: str, given: str | os.PathLike[str] | None) -> None:
+        if given is not None:
+            root = Path(given).absolute()
+            if not root.is_dir():
+                raise WorkspaceFileError(
+                    f"the workspace {root} is not a folder", remedy=f"mkdir -p {root}, or leave workspace out"
+                )
+        self.id = secrets.token_hex(6)
+        self.path = sessions_dir() / self.id
+        self.path.mkdir(mode=0o700)
+        home = self.path / "home"
+        (home / "tmp").mkdir(parents=True)
+        if given is None:
+            root = self.path / "work"
+            root.mkdir()
+        self.workspace = Workspace(root, private=given is None, home=home)
+        self._backend = backend
+
+    def record(self, guest_pid: int | None) -> None:
+        """Note who owns this session and which process is its guest."""
+        data = {
+            "id": self.id,
+            "backend": self._backend,
+            "host_pid": os.getpid(),
+            "host_started": process_start(os.getpid()),
+            "guest_pid": guest_pid,
+            "guest_started": process_start(guest_pid) if guest_pid else None,
+            "workspace": str(self.workspace.root),
+            "created": time.time(),
+        }
+        (self.path / RECORD).write_text(json.dumps(data), "utf-8")
+
+    def remove(self) -> None:
+        """Remove everything but a workspace that was given."""
+        remove_tree(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A session folder on this machine."""
+
+    id: str
+    path: Path
+    backend: str
+    host_pid: int
+    guest_pid: int | None
+    workspace: str
+    created: float
+    host_alive: bool
+    guest_alive: bool
+
+    @property
+    def stale(self) -> bool:
+        """Its host is gone."""
+        return not self.host_alive
+
+    def clean(self) -> None:
+        """End a guest that outlived its host and remove the folder."""
+        if self.guest_alive and self.guest_pid:
+            import signal
+
+            for end in (os.killpg, os.kill):
+                with suppress(OSError):
+                    end(self.guest_pid, signal.SIGKILL)
+        remove_tree(self.path)
+
+
+def find_sessions() -> list[FoundSession]:
+    """All sessions of this user, oldest first. A folder without a readable record belongs to no host."""
+    found = []
+    for path in sessions_dir().iterdir():
+        data: dict[str, object] = {}
+        with suppress(OSError, ValueError):
+            loaded = json.loads((path / RECORD).read_text("utf-8"))
+            data = loaded if isinstance(loaded, dict) else {}
+        if not data and time.time() - _mtime(path) < 10:
+            continue  # being made this very moment
+        host, guest = _integer(data.get("host_pid")), _integer(data.get("guest_pid"))
+        found.append(
+            FoundSession(
+                id=path.name,
+                path=path,
+                backend=str(data.get("backend", "?")),
+                host_pid=host,
+                guest_pid=guest or None,
+                workspace=str(data.get("workspace", "")),
+                created=float(str(data.get("created") or _mtime(path))),
+                host_alive=bool(host) and process_start(host) == data.get("host_started"),
+                guest_alive=bool(guest) and process_start(guest) == data.get("guest_started"),
+            )
+        )
+    return sorted(found, key=lambda session: session.created)
+
+
+def process_start(pid: int) -> int | None:
+    """When a process began, in the kernel's own ticks: with the pid, its identity. None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as handle:
+            fields = handle.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,86 @@
+"""Frames as the host sees them: one JSON object a line, optional raw bytes after it. What comes in is hostile."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Frame = tuple[dict[str, Any], bytes | None]
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def encode_frame(message: dict[str, Any]) -> bytes:
+    """One line of ASCII."""
+    return (_encode(message) + "\n").encode("ascii")
+
+
+class FrameReader:
+    """Cuts a byte stream into frames, within bounds."""
+
+    def __init__(self, max_frame: int, max_attachment: int) -> None:
+        self._max_frame = max_frame
+        self._max_attachment = max_attachment
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._open: tuple[dict[str, Any], bytearray, int] | None = None
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Frames that `data` completes. Raises `ProtocolError` for what is none."""
+        start = 0
+        while start < len(data):
+            if self._open is not None:
+                message, body, size = self._open
+                take = min(size - len(body), len(data) - start)
+                body += data[start : start + take]
+                start += take
+                if len(body) == size:
+                    self._open = None
+                    yield message, bytes(body)
+                continue
+            end = data.find(b"\n", start)
+            if end < 0:
+                self._keep(data[start:])
+                return
+            line = data[start:end]
+            if self._parts:
+                self._keep(line)
+                line = b"".join(self._parts)
+                self._parts, self._size = [], 0
+            elif len(line) > self._max_frame:
+                self._refuse_size(len(line))
+            start = end + 1
+            message = _parse(line)
+            size = message.get("attachment")
+            if size is None:
+                yield message, None
+            elif type(size) is not int or not 0 <= size <= self._max_attachment:
+                raise ProtocolError("the guest announced an attachment that is not allowed", cause=repr(size)[:80])
+            elif size == 0:
+                yield message, b""
+            else:
+                self._open = (message, bytearray(), size)
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._max_frame:
+            self._refuse_size(self._size)
+        self._parts.append(part)
+
+    def _refuse_size(self, size: int) -> None:
+        raise ProtocolError("the guest sent a frame that is too large", cause=f"over {min(size, self._max_frame)} bytes")
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise ProtocolError("the guest sent a line that is not JSON", cause=str(exc)[:200]) from None
+    if type(message) is not dict or message.get("jsonrpc") != "2.0":
+        raise ProtocolError("the guest sent a frame that is not JSON-RPC 2.0")
+    return message

@@ -1,0 +1,259 @@
+"""The session machine: takes bytes, time and requests, returns actions. No input, no output, no thread.
+
+One call at a time. A call is served (RUNNING), asked to stop when its time is over or it is cancelled (ASKED, with
+an interrupt every few milliseconds that soon insists), killed when the grace is over (KILLED), and finished by a
+reply or by the guest's death.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+from cloche.errors import ProtocolError
+from cloche.session import replies
+from cloche.session.actions import Action, Emit, Interrupt, Kill, Send, Stream
+from cloche.session.bridge_desk import BridgeDesk
+from cloche.session.clock import Clock
+from cloche.session.frames import FrameReader, encode_frame
+from cloche.session.output import OutputSink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from cloche.policy import ExecutionPolicy
+    from cloche.result import Display
+
+KNOCK = 0.02
+INSIST_AFTER = 0.1
+FRAME_SLACK = 1 << 20
+ESCAPE_GROWTH = 6  # one character can become \uXXXX
+
+StopReason = Literal["timeout", "cancelled"]
+
+
+@dataclass(slots=True)
+class Call:
+    """A request of the host: one method, perhaps with raw bytes after it."""
+
+    method: str
+    params: dict[str, Any] = field(default_factory=dict)
+    body_size: int | None = None
+    body: Iterable[bytes] | None = None
+
+
+@dataclass(slots=True)
+class Finished:
+    """How a call ended. `result` and `error` are the guest's words; `death` is set when the guest is gone."""
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    attachment: bytes | None = None
+    death: str | None = None  # "exit" | "protocol" | "killed"
+    detail: str = ""
+    stop: StopReason | None = None
+    failed_method: str | None = None  # the request that failed, when it was not the last one
+
+
+class Phase(Enum):
+    """Where a call stands."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    ASKED = "asked"
+    KILLED = "killed"
+
+
+class Machine:
+    """One guest's life. When the guest dies the machine is finished with it."""
+
+    def __init__(
+        self, policy: ExecutionPolicy, bridges: Collection[str], read_cpu: Callable[[], float | None] = lambda: None
+    ) -> None:
+        self.actions: list[Action] = []
+        self.phase = Phase.IDLE
+        self.finished: Finished | None = None
+        self.desk = BridgeDesk(policy, bridges, self.actions)
+        self.displays: list[Display] = []
+        self._policy = policy
+        self._read_cpu = read_cpu
+        self._frames = FrameReader(
+            ESCAPE_GROWTH * max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
+            policy.snapshot_max_bytes + FRAME_SLACK,
+        )
+        self._next_id = 0
+        self._expected: list[tuple[int, str]] = []
+        self._clock = Clock(0.0, 0.0, 0.0, read_cpu)
+        self._stop: StopReason | None = None
+        self._asked_at = 0.0
+        self._next_knock = 0.0
+        self._dirty = False  # an interrupt was sent that may still be on its way
+        self._live = False
+        self._display_room = 0
+        self.sinks = self._fresh_sinks()
+
+    def _fresh_sinks(self) -> dict[Stream, OutputSink]:
+        policy = self._policy
+        return {
+            "stdout": OutputSink(policy.max_output_length, policy.stdout_max_bytes),
+            "stderr": OutputSink(policy.max_output_length, policy.stderr_max_bytes),
+        }
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, calls: list[Call], *, now: float, started: float, timeout: float, live: bool = False) -> None:
+        """Serve `calls` in order; the last one's reply is the result. `started` is when the caller began to wait."""
+        self.phase = Phase.RUNNING
+        self.finished = None
+        self._stop = None
+        self._live = live
+        self.displays = []
+        self._display_room = self._policy.display_max_bytes * 4 // 3 + FRAME_SLACK
+        self.sinks = self._fresh_sinks()
+        self._clock = Clock(started, timeout, self._policy.total_timeout_ms / 1000, self._read_cpu)
+        self.desk.begin_call()
+        if self.desk.busy:
+            self._clock.pause(now)
+        if self._dirty:
+            # A late signal is handled between requests, where it is ignored, and not in the next cell.
+            self._dirty = False
+            self._submit(Call("ping"))
+        for call in calls:
+            self._submit(call)
+        self.tick(now)
+
+    def _submit(self, call: Call) -> None:
+        self._next_id += 1
+        self._expected.append((self._next_id, call.method))
+        message = {"jsonrpc": "2.0", "id": self._next_id, "method": call.method, "params": call.params}
+        if call.body_size is not None:
+            message["attachment"] = call.body_size
+        self.actions.append(Send(encode_frame(message), call.body))
+
+    def cancel(self, now: float) -> None:
+        """Stop the running call; harmless when there is none."""
+        if self.phase is Phase.RUNNING:
+            self._ask("cancelled", now)
+
+    def expects(self, method: str) -> bool:
+        """The reply to this request has not come."""
+        return any(waiting == method for _, waiting in self._expected)
+
+    # -- input ---------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Bytes from the wire."""
+        try:
+            for message, attachment in self._frames.feed(data):
+                self._take(message, attachment, now)
+        except ProtocolError as exc:
+            self._break_off(exc)
+
+    def receive_output(self, stream: Stream, data: bytes) -> None:
+        """Bytes from a capture pipe."""
+        text = self.sinks[stream].feed(data)
+        if text and self._live:
+            self.actions.append(Emit(stream, text))
+
+    def bridge_done(self, key: int, value: Any, error: BaseException | None, now: float) -> None:
+        """A host function returned or raised."""
+        self.desk.done(key, value, error, now)
+        if not self.desk.busy:
+            self._clock.resume(now)
+
+    def guest_gone(self, detail: str) -> None:
+        """The guest's process ended or its wire closed."""
+        if self.finished is None:
+            self._finish(Finished(death="killed" if self.phase is Phase.KILLED else "exit", detail=detail))
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        if self.desk.busy:
+            self.desk.expire(now)
+            if not self.desk.busy:
+                self._clock.resume(now)
+        if self.phase is Phase.RUNNING:
+            if self._clock.expired(now):
+                self._ask("timeout", now)
+        elif self.phase is Phase.ASKED:
+            if now >= self._asked_at + self._policy.grace_ms / 1000:
+                self.phase = Phase.KILLED
+                self.actions.append(Kill())
+            elif now >= self._next_knock:
+                self._next_knock = now + KNOCK
+                self.actions.append(Interrupt(insist=now >= self._asked_at + INSIST_AFTER))
+
+    def wake_at(self, now: float) -> float | None:
+        """When `tick` wants to be called next."""
+        if self.phase is Phase.RUNNING:
+            at = self._clock.wake_at(now)
+            bridge = self.desk.wake_at()
+            return at if bridge is None else min(at, bridge)
+        if self.phase is Phase.ASKED:
+            return min(self._next_knock, self._asked_at + self._policy.grace_ms / 1000)
+        return None
+
+    @property
+    def bridge_seconds(self) -> float:
+        """Time of this call that was spent waiting for host functions."""
+        return self._clock.bridge_seconds
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _ask(self, reason: StopReason, now: float) -> None:
+        self._stop = reason
+        self.phase = Phase.ASKED
+        self._asked_at = now
+        self._next_knock = now + KNOCK
+        self._dirty = True
+        self.actions.append(Interrupt(insist=False))
+        self.desk.abandon_all("the cell was stopped")
+
+    def _take(self, message: dict[str, Any], attachment: bytes | None, now: float) -> None:
+        method = message.get("method")
+        if method is not None:
+            self._take_request(method, message, now)
+            return
+        if not self._expected or message.get("id") != self._expected[0][0]:
+            raise ProtocolError("the guest answered a question that was not asked", cause=repr(message.get("id"))[:80])
+        _, method = self._expected.pop(0)
+        error = message.get("error")
+        if error is not None:
+            error = {"code": replies.field(error, "code", int, 0), "message": replies.text(error, "message")}
+        if error is not None and self._expected:
+            self._finish(Finished(error=error, failed_method=method))
+        elif not self._expected:
+            result = replies.field(message, "result", dict, {})
+            self._finish(Finished(result=None if error else result, error=error, attachment=attachment))
+
+    def _take_request(self, method: Any, message: dict[str, Any], now: float) -> None:
+        params = message.get("params")
+        if method == "bridge":
+            stopped = self.phase in (Phase.ASKED, Phase.KILLED)
+            self.desk.request(message.get("id"), params, now, refusal="the cell was stopped" if stopped else None)
+            if self.desk.busy:
+                self._clock.pause(now)
+        elif method == "display":
+            if len(self.displays) < replies.MAX_DISPLAYS:
+                shown = replies.display(params, self._display_room)
+                if shown is not None:
+                    self.displays.append(shown[0])
+                    self._display_room -= shown[1]
+        elif method == "output":
+            stream: Stream = "stderr" if replies.text(params, "stream") == "stderr" else "stdout"
+            self.receive_output(stream, replies.field(params, "text", str, "").encode("utf-8", "replace"))
+        else:
+            raise ProtocolError("the guest called a method that does not exist", cause=repr(method)[:80])
+
+    def _finish(self, finished: Finished) -> None:
+        finished.stop = self._stop
+        self.finished = finished
+        self.phase = Phase.IDLE
+        if self.desk.busy:
+            self.desk.abandon_all("the cell ended before the host answered")
+
+    def _break_off(self, exc: ProtocolError) -> None:
+        """The guest is not to be trusted with another byte."""
+        self.actions.append(Kill())
+        self._finish(Finished(death="protocol", detail=str(exc)))

@@ -1,0 +1,249 @@
+"""What can be asked of a session: how each request is put on the wire, and what its reply means."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cloche.errors import RequestError, SnapshotError, ValueTransferError
+from cloche.session import replies
+from cloche.session.machine import Call, Finished
+from cloche.snapshot import Skipped, Snapshot
+from cloche_guest.codes import BAD_STATE, TOO_LARGE
+from cloche_guest.values import TooLarge, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+T = TypeVar("T")
+
+BODY_CHUNK = 1 << 18
+_TEXT_HEADER = sys.getsizeof("\u0100") - 4  # a string of one two-byte character: header, character, terminator
+
+
+class Operation(ABC, Generic[T]):
+    """A request other than a cell."""
+
+    name: str
+
+    @abstractmethod
+    def call(self) -> Call:
+        """The request."""
+
+    @abstractmethod
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> T:
+        """The meaning of a good reply."""
+
+    def refuse(self, error: dict[str, Any]) -> Exception:
+        """The meaning of an error reply."""
+        if error["code"] == TOO_LARGE:
+            return ValueTransferError(f"{self.name}: {error['message']}", remedy="raise policy.value_max_bytes, or take a part")
+        if error["code"] == BAD_STATE:
+            return SnapshotError(error["message"])
+        return RequestError(f"{self.name}: {error['message']}")
+
+
+@dataclass(slots=True)
+class SetContext(Operation[None]):
+    """Bind `context`."""
+
+    context: Any
+    limit: int
+    name: str = "initialize"
+
+    def call(self) -> Call:
+        call = context_call(self.context, self.limit)
+        return Call("context", call.params, call.body_size, call.body)
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class Validate(Operation[bool]):
+    """Compile, never run."""
+
+    code: str
+    name: str = "validate_code"
+
+    def call(self) -> Call:
+        return Call("validate", {"code": self.code})
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> bool:
+        return replies.field(result, "valid", bool, False)
+
+
+@dataclass(slots=True)
+class GetVariable(Operation[Any]):
+    """Read a variable."""
+
+    variable: str
+    default: Any
+    name: str = "get_variable"
+
+    def call(self) -> Call:
+        return Call("get_variable", {"name": self.variable})
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> Any:
+        if not replies.field(result, "found", bool, False):
+            return self.default
+        try:
+            return decode(result.get("value"))
+        except (ValueError, RecursionError, OverflowError) as exc:
+            raise ValueTransferError(f"the value of {self.variable!r} cannot be read", cause=str(exc)[:200]) from None
+
+
+@dataclass(slots=True)
+class SetVariable(Operation[None]):
+    """Bind a variable."""
+
+    variable: str
+    value: Any
+    limit: int
+    name: str = "set_variable"
+
+    def call(self) -> Call:
+        return Call("set_variable", {"name": self.variable, "value": outgoing(self.value, self.limit, self.variable)})
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class ListVariables(Operation[dict[str, str]]):
+    """Names and type names of the user's variables."""
+
+    name: str = "list_variables"
+
+    def call(self) -> Call:
+        return Call("list_variables")
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> dict[str, str]:
+        return dict(replies.names_and_reasons(result, "variables"))
+
+
+@dataclass(slots=True)
+class Complete(Operation[list[str]]):
+    """Completions of a dotted name."""
+
+    text: str
+    name: str = "complete"
+
+    def call(self) -> Call:
+        return Call("complete", {"text": self.text})
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> list[str]:
+        return replies.strings(result, "matches")
+
+
+@dataclass(slots=True)
+class TakeSnapshot(Operation[Snapshot]):
+    """Save the variables."""
+
+    limit: int
+    name: str = "snapshot"
+
+    def call(self) -> Call:
+        return Call("snapshot", {"limit": self.limit})
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> Snapshot:
+        skipped = tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "skipped"))
+        return Snapshot(tuple(replies.strings(result, "variables")), skipped, attachment or b"")
+
+
+@dataclass(slots=True)
+class Restore(Operation[tuple[Skipped, ...]]):
+    """Put saved variables back; what could not be read here is reported."""
+
+    snapshot: Snapshot
+    name: str = "restore"
+
+    def call(self) -> Call:
+        payload = self.snapshot.payload
+        return Call("restore", {}, len(payload), _slices(payload))
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> tuple[Skipped, ...]:
+        return tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "failed"))
+
+
+@dataclass(slots=True)
+class Ping(Operation[None]):
+    """Is the guest there?"""
+
+    name: str = "ping"
+
+    def call(self) -> Call:
+        return Call("ping")
+
+    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+        return None
+
+
+def read_reply(operation: Operation[T], finished: Finished) -> T:
+    """The value of an operation whose guest lives."""
+    if finished.error is not None:
+        raise operation.refuse(finished.error)
+    return operation.read(finished.result or {}, finished.attachment)
+
+
+def outgoing(value: Any, limit: int, what: str) -> Any:
+    """A host value as wire data. What would arrive as a mere description is refused instead."""
+    try:
+        data = encode(value, limit)
+    except TooLarge as exc:
+        raise ValueTransferError(f"{what}: {exc}", remedy="raise policy.value_max_bytes, or pass it as a file") from None
+    if _has_object(data):
+        raise ValueTransferError(
+            f"{what}: a value of type {type(value).__name__} does not cross the wall",
+            remedy="pass plain data (str, numbers, lists, dicts, bytes, datetime...), or a file",
+        )
+    return data
+
+
+def _has_object(data: Any) -> bool:
+    pending = [data]
+    while pending:
+        item = pending.pop()
+        if type(item) is list:
+            pending += item
+        elif type(item) is dict:
+            if item.get("$") == "object":
+                return True
+            pending += item.values()
+    return False
+
+
+def context_call(context: Any, limit: int) -> Call:
+    """`context` as the parameters and body of a request. Text goes as raw bytes, by its own width, in chunks."""
+    if context is None:
+        return Call("context", {"none": True})
+    if type(context) is not str:
+        return Call("context", {"value": outgoing(context, limit, "context")})
+    encoding, size = _natural_encoding(context)
+    return Call("context", {"encoding": encoding}, size, _encoded_chunks(context, encoding))
+
+
+def _natural_encoding(text: str) -> tuple[str, int]:
+    """The encoding in which a string lies in memory already, and its size: encoding is then a copy."""
+    if text.isascii():
+        return "ascii", len(text)
+    width = (sys.getsizeof(text) - _TEXT_HEADER) // (len(text) + 1)
+    if width >= 4:
+        # most such text is far smaller in UTF-8 than at four bytes a character
+        return "utf-8", len(text.encode("utf-8", "surrogatepass"))
+    if width >= 2:  # also 3: a string that carries a cached UTF-8 form looks wider than it is
+        return "utf-16-le", 2 * len(text)
+    return "latin-1", len(text)
+
+
+def _encoded_chunks(text: str, encoding: str) -> Iterator[bytes]:
+    errors = "strict" if encoding in ("ascii", "latin-1") else "surrogatepass"
+    for start in range(0, len(text), BODY_CHUNK):
+        yield text[start : start + BODY_CHUNK].encode(encoding, errors)
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), BODY_CHUNK):
+        yield data[start : start + BODY_CHUNK]

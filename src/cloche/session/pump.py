@@ -1,0 +1,254 @@
+"""Moves bytes between a channel and the machine without ever blocking. Both drivers use it; they only differ in how
+they wait and in how they run host functions."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cloche.session.channel import Channel
+    from cloche.session.machine import Machine
+
+READ_SIZE = 1 << 18
+DRAIN_LIMIT = 1 << 22
+"""A child that never stops writing must not keep a finished cell open: more than any pipe can hold."""
+DEATH_PATIENCE = 0.05
+GIVE_UP = 5.0
+
+
+class Watch(Protocol):
+    """Tells which descriptors are ready."""
+
+    def add(self, descriptor: int) -> None: ...
+    def remove(self, descriptor: int) -> None: ...
+    def want_write(self, descriptor: int, wanted: bool) -> None: ...
+    def ready(self, timeout: float | None) -> Iterable[int]: ...
+    def close(self) -> None: ...
+
+
+class PollWatch:
+    """For a driver that blocks: no descriptor of its own."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+
+    def add(self, descriptor: int) -> None:
+        self._poll.register(descriptor, select.POLLIN)
+
+    def remove(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+
+    def want_write(self, descriptor: int, wanted: bool) -> None:
+        self._poll.modify(descriptor, select.POLLIN | (select.POLLOUT if wanted else 0))
+
+    def ready(self, timeout: float | None) -> Iterable[int]:
+        # rounded up: waking a moment early would spin until the deadline
+        return [fd for fd, _ in self._poll.poll(None if timeout is None else timeout * 1000 + 0.999)]
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class SelectorWatch:
+    """For a driver on an event loop: itself a descriptor that can be waited for."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def fileno(self) -> int:
+        return int(self._selector.fileno())  # type: ignore[attr-defined]  # epoll, kqueue and devpoll all have one
+
+    def add(self, descriptor: int) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def remove(self, descriptor: int) -> None:
+        self._selector.unregister(descriptor)
+
+    def want_write(self, descriptor: int, wanted: bool) -> None:
+        self._selector.modify(descriptor, selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0))
+
+    def ready(self, timeout: float | None) -> Iterable[int]:
+        return [key.fd for key, _ in self._selector.select(timeout)]
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+class Pump:
+    """One channel's input and output."""
+
+    def __init__(self, channel: Channel, machine: Machine, watch: Watch) -> None:
+        self.channel = channel
+        self.machine = machine
+        self.watch = watch
+        self._wire = channel.wire.fileno()
+        self._outgoing: deque[memoryview | Iterator[bytes]] = deque()
+        self._writing = False
+        self._streams: dict[int, Stream] = {}
+        self._dying_since: float | None = None
+        self._exit_fd: int | None = None
+        self._kill_sent = False
+        watch.add(self._wire)
+        for descriptor, stream in ((channel.stdout, "stdout"), (channel.stderr, "stderr")):
+            if descriptor is not None:
+                self._streams[descriptor] = "stdout" if stream == "stdout" else "stderr"
+                watch.add(descriptor)
+
+    # -- actions -------------------------------------------------------------------------------
+
+    def perform(self, now: float) -> list[CallBridge | AbandonBridge | Emit]:
+        """Carry out what concerns the channel; what is left is the driver's."""
+        left: list[CallBridge | AbandonBridge | Emit] = []
+        actions = self.machine.actions
+        while actions:
+            action = actions.pop(0)
+            if isinstance(action, Send):
+                self._outgoing.append(memoryview(action.data))
+                if action.body is not None:
+                    self._outgoing.append(iter(action.body))
+            elif isinstance(action, Interrupt):
+                self.channel.interrupt(insist=action.insist)
+            elif isinstance(action, Kill):
+                self._kill(now)
+            else:
+                left.append(action)
+        if self._outgoing:
+            self._flush()
+        return left
+
+    def _flush(self) -> None:
+        """Send until the socket is full. A body is encoded chunk by chunk, so that both sides work at once."""
+        send = self.channel.wire.send
+        while self._outgoing:
+            head = self._outgoing[0]
+            if not isinstance(head, memoryview):
+                chunk = next(head, None)
+                if chunk is None:
+                    self._outgoing.popleft()
+                    continue
+                head = memoryview(chunk)
+                self._outgoing.appendleft(head)
+            try:
+                sent = send(head)
+            except BlockingIOError:
+                self._want_write(True)
+                return
+            except OSError:
+                self._outgoing.clear()  # the guest is gone; reading will say so
+                break
+            if sent < len(head):
+                self._outgoing[0] = head[sent:]
+            else:
+                self._outgoing.popleft()
+        self._want_write(False)
+
+    def _want_write(self, wanted: bool) -> None:
+        if wanted != self._writing and self._wire >= 0:
+            self._writing = wanted
+            self.watch.want_write(self._wire, wanted)
+
+    # -- input ---------------------------------------------------------------------------------
+
+    def handle(self, ready: Iterable[int], now: float) -> None:
+        """Take what is there from these descriptors."""
+        for descriptor in ready:
+            if descriptor == self._wire:
+                self._read_wire(now)
+            elif descriptor in self._streams:
+                self._read_stream(descriptor)
+        if self._dying_since is not None:
+            self._look_for_end(now)
+
+    def next_wake(self, now: float) -> float | None:
+        """Seconds until there is something to do though nothing was received."""
+        wake = self.machine.wake_at(now)
+        if self._dying_since is not None:
+            look = now + (0.2 if self._exit_fd is not None and self._kill_sent else 0.005)
+            wake = look if wake is None else min(wake, look)
+        return None if wake is None else max(0.0, wake - now)
+
+    def drain(self) -> None:
+        """After the reply: what was written before it is in the pipes by now. Never wait for their end."""
+        for descriptor in list(self._streams):
+            left = DRAIN_LIMIT
+            while left > 0 and (got := self._read_stream(descriptor)):
+                left -= got
+                if got < READ_SIZE:
+                    break
+
+    def idle_death(self) -> bool:
+        """Between calls: is the guest gone?"""
+        try:
+            import socket
+
+            return self.channel.wire.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _read_wire(self, now: float) -> None:
+        if self._writing:
+            self._flush()
+        try:
+            data = self.channel.wire.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.machine.receive(data, now)
+        else:
+            self.watch.remove(self._wire)
+            self._wire = -1
+            self._begin_dying(now)
+
+    def _read_stream(self, descriptor: int) -> int:
+        try:
+            data = os.read(descriptor, READ_SIZE)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            self.watch.remove(descriptor)
+            del self._streams[descriptor]
+            return 0
+        self.machine.receive_output(self._streams[descriptor], data)
+        return len(data)
+
+    # -- the guest's end -----------------------------------------------------------------------
+
+    def _kill(self, now: float) -> None:
+        self.channel.kill()
+        self._kill_sent = True
+        self._begin_dying(now)
+
+    def _begin_dying(self, now: float) -> None:
+        if self._dying_since is None:
+            self._dying_since = now
+            self._exit_fd = self.channel.watch_exit()
+            if self._exit_fd is not None:
+                self.watch.add(self._exit_fd)
+
+    def _look_for_end(self, now: float) -> None:
+        ended = self.channel.reap(0)
+        waited = now - (self._dying_since or now)
+        if ended is None and waited < GIVE_UP:
+            if waited > DEATH_PATIENCE and not self._kill_sent:
+                self._kill(now)  # it closed the wire and lives on
+            return
+        self.drain()
+        self.machine.guest_gone(ended.describe() if ended else "did not end when it was killed")
+
+    def close(self) -> None:
+        """Stop watching. The channel's descriptors belong to the channel."""
+        self.watch.close()

@@ -1,0 +1,243 @@
+"""A session's folder on the host: what changed in it, and safe reading and writing of guest-controlled paths.
+
+The guest owns every name in here. So nothing follows a link, nothing blocks on a FIFO or a device, nothing reads
+more than its limit, and paths are walked one component at a time from a descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloche.errors import WorkspaceFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_ENTRIES = 20_000
+MAX_DEPTH = 64
+_CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Fingerprint = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What a cell did to the files, by relative path."""
+
+    created: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    complete: bool = True
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One file of a workspace."""
+
+    path: str
+    size: int
+
+
+class Workspace:
+    """A folder that is the guest's working directory."""
+
+    def __init__(self, root: Path, *, private: bool, home: Path | None = None) -> None:
+        self.root = root
+        self.private = private
+        self._home = home
+        self._known: dict[str, Fingerprint] = {}
+        self._complete = True
+
+    def places(self) -> dict[str, str]:
+        """Environment variables that keep configuration and temporary files out of the workspace."""
+        if self._home is None:
+            return {}
+        return {"HOME": str(self._home), "TMPDIR": str(self._home / "tmp"), "PWD": str(self.root)}
+
+    # -- what changed --------------------------------------------------------------------------
+
+    def before_cell(self) -> None:
+        """Note the state. A private folder has no other writer, so what the last look found still holds."""
+        if not self.private:
+            self._known, self._complete, _ = self._scan()
+
+    def after_cell(self) -> Delta:
+        """Compare with the state before."""
+        found, complete, total = self._scan()
+        known, self._known = self._known, found
+        complete, self._complete = complete and self._complete, complete
+        if known == found:
+            return Delta(complete=complete, total_bytes=total)
+        return Delta(
+            created=tuple(sorted(found.keys() - known.keys())),
+            modified=tuple(sorted(path for path in found.keys() & known.keys() if found[path] != known[path])),
+            deleted=tuple(sorted(known.keys() - found.keys())) if complete else (),
+            complete=complete,
+            total_bytes=total,
+        )
+
+    def _scan(self) -> tuple[dict[str, Fingerprint], bool, int]:
+        """Fingerprints of all files, whether all were seen, and their size on disk."""
+        found: dict[str, Fingerprint] = {}
+        total, entries = 0, 0
+        pending = [("", 0)]
+        while pending:
+            folder, depth = pending.pop()
+            try:
+                listing = os.scandir(os.path.join(self.root, folder))
+            except OSError:
+                continue  # removed or forbidden by the guest meanwhile
+            with listing:
+                for entry in listing:
+                    entries += 1
+                    if entries > MAX_ENTRIES:
+                        return found, False, total
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    if stat.S_ISDIR(status.st_mode):
+                        if depth < MAX_DEPTH:
+                            pending.append((path, depth + 1))
+                        continue
+                    total += status.st_blocks * 512
+                    found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+        return found, True, total
+
+    # -- single files --------------------------------------------------------------------------
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The bytes of a plain file, at most `limit`."""
+        with self._parent(path) as (folder, name):
+            descriptor = self._open(folder, name, path)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > limit:
+                raise WorkspaceFileError(f"{path} has {size} bytes; the limit is {limit}")
+            parts = []
+            left = limit + 1
+            while left and (part := os.read(descriptor, min(left, _CHUNK))):
+                parts.append(part)
+                left -= len(part)
+        finally:
+            os.close(descriptor)
+        if not left:
+            raise WorkspaceFileError(f"{path} grew over the limit of {limit} bytes while it was read")
+        return b"".join(parts)
+
+    @staticmethod
+    def _open(folder: int, name: str, path: str) -> int:
+        try:
+            # O_NONBLOCK: opening a FIFO returns at once, and is then refused
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as exc:
+            raise _refusal(path, exc) from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise WorkspaceFileError(f"{path} is not a plain file")
+        return descriptor
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put a file there, whole or not at all, replacing what has that name (a link is replaced, not followed)."""
+        with self._parent(path, create=True) as (folder, name):
+            temporary = f".put-{secrets.token_hex(8)}"
+            try:
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+                try:
+                    view = memoryview(data)
+                    while view:
+                        view = view[os.write(descriptor, view) :]
+                finally:
+                    os.close(descriptor)
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as exc:
+                try:
+                    os.unlink(temporary, dir_fd=folder)
+                except OSError:
+                    exc.add_note("the temporary file could not be removed")
+                raise _refusal(path, exc) from None
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        # our own doing is not the next cell's
+        key = str(Path(path))
+        self._known[key] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+    def list(self) -> list[FileInfo]:
+        """All files, sorted; links, pipes and folders are not files."""
+        files = []
+        for path in sorted(self._scan()[0]):
+            try:
+                status = os.lstat(os.path.join(self.root, path))
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                files.append(FileInfo(path, status.st_size))
+        return files
+
+    def empty(self) -> None:
+        """Remove all contents of a private folder; a folder that was given is the user's and is left alone."""
+        if self.private:
+            for entry in list(os.scandir(self.root)):
+                remove_tree(Path(entry.path))
+            self._known = {}
+
+    @contextmanager
+    def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """(descriptor of the folder that holds `path`, last component)."""
+        parts = _components(path)
+        folder = os.open(self.root, _FOLDER)
+        try:
+            for part in parts[:-1]:
+                try:
+                    inner = os.open(part, _FOLDER, dir_fd=folder)
+                except FileNotFoundError:
+                    if not create:
+                        raise WorkspaceFileError(f"{path} does not exist") from None
+                    os.mkdir(part, 0o755, dir_fd=folder)
+                    inner = os.open(part, _FOLDER, dir_fd=folder)
+                except OSError as exc:
+                    raise _refusal(path, exc) from None
+                os.close(folder)
+                folder = inner
+            yield folder, parts[-1]
+        finally:
+            os.close(folder)
+
+
+def _components(path: str) -> list[str]:
+    if path.startswith("/app/"):
+        path = path[len("/app/") :]
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or ".." in parts or not parts or "\0" in path or len(parts) > MAX_DEPTH:
+        raise WorkspaceFileError(f"{path!r} is not a path inside the workspace", remedy="use a relative path such as data/in.csv")
+    return parts
+
+
+def _refusal(path: str, exc: OSError) -> WorkspaceFileError:
+    if exc.errno == errno.ENOENT:
+        return WorkspaceFileError(f"{path} does not exist")
+    if exc.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
+        return WorkspaceFileError(f"{path} is not a plain file", cause="links are not followed")
+    return WorkspaceFileError(f"{path}: {os.strerror(exc.errno or 0)}")
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder, also where the guest took its own permissions away. What cannot go is left."""
+    if path.is_dir() and not path.is_symlink():
+        for folder, _, _ in os.walk(path):
+            with suppress(OSError):
+                os.chmod(folder, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()

@@ -1,0 +1,111 @@
+"""Makes one code object of the whole guest, for the interpreter that runs this.
+
+As a program, it has two uses. ``python -I -S bundle.py run [options]`` starts the guest from source. ``python -I
+bundle.py describe`` prints, as one JSON line, what the host needs to know about this interpreter, followed by the
+marshalled bundle: the host keeps it and starts later guests from it, at half the cost.
+
+All modules are compiled under one file name that is no path: no traceback can show where the guest lies, and the
+interrupt handler can tell kernel frames from the user's. None of them stays in `sys.modules`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType
+
+# Order of dependence: each imports only those before it.
+MODULES = (
+    "codes",
+    "signals",
+    "values",
+    "wire",
+    "capture",
+    "imports",
+    "namespace",
+    "cells",
+    "context_tools",
+    "bridges",
+    "display",
+    "tracebacks",
+    "state",
+    "runner",
+    "kernel",
+    "start",
+)
+KERNEL_FILE = "<cloche>"
+
+BOOT = """
+def boot(parts):
+    import sys
+    kind = type(sys)
+    package = kind("cloche_guest")
+    package.__path__ = []
+    modules = {"cloche_guest": package}
+    sys.modules["cloche_guest"] = package
+    for name, code in parts:
+        module = kind("cloche_guest." + name)
+        modules["cloche_guest." + name] = sys.modules["cloche_guest." + name] = module
+        exec(code, module.__dict__)
+        setattr(package, name, module)
+    for name in modules:
+        del sys.modules[name]
+    modules["cloche_guest.start"].main(sys.argv)
+"""
+
+
+def compile_part(folder: str, name: str) -> CodeType:
+    """One module without its ``__future__`` import (a flag says the same and costs nothing) and without docstrings."""
+    import __future__
+
+    with open(folder + "/" + name + ".py", encoding="utf-8") as handle:
+        source = handle.read()
+    tree = compile(source, KERNEL_FILE, "exec", 0x400, True)
+    tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]  # type: ignore[attr-defined]  # an ast.Module, made without importing ast
+    return compile(tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 2)
+
+
+def build(folder: str) -> CodeType:
+    """A code object that starts the guest when it is run."""
+    import marshal
+
+    parts = marshal.dumps(tuple((name, compile_part(folder, name)) for name in MODULES))
+    return compile("%s\nimport marshal\nboot(marshal.loads(%r))\n" % (BOOT, parts), KERNEL_FILE, "exec", 0, True, 2)
+
+
+def main(argv: list[str]) -> None:
+    """See the module's text."""
+    folder = __file__.rpartition("/")[0] or "."
+    if argv[1] == "run":
+        sys.argv = argv[:1] + argv[2:]
+        exec(build(folder), {"__name__": "__main__"})
+        return
+    import marshal
+
+    line, code = describe_interpreter(), marshal.dumps(build(folder))
+    sys.stdout.buffer.write(line.encode("ascii") + b"\n" + code)
+
+
+def describe_interpreter() -> str:
+    """What the host cannot see from outside: version, real path, search path."""
+    import importlib.util
+    import json
+
+    return json.dumps(
+        {
+            "version": list(sys.version_info[:3]),
+            "implementation": sys.implementation.name,
+            "executable": sys.executable,
+            "base_executable": getattr(sys, "_base_executable", sys.executable),
+            "path": [entry for entry in sys.path if entry and entry != __file__.rpartition("/")[0]],
+            "prefix": sys.prefix,
+            "exec_prefix": sys.exec_prefix,
+            "magic": importlib.util.MAGIC_NUMBER.hex(),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv)

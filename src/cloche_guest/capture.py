@@ -1,0 +1,148 @@
+"""Descriptors 0, 1 and 2: the wire moves away, and what the cell writes is captured, whoever writes it.
+
+With a host that passes capture pipes, 1 and 2 become those pipes, so `os.write`, C code and children are captured
+and the host reads as it comes. Under any other host the guest captures by itself: Python's streams send `output`
+notifications, and 1 and 2 are unlinked files that are emptied into notifications at the end of the cell.
+"""
+
+from __future__ import annotations
+
+import posix as _os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Notify = Callable[[str, dict[str, Any]], None]
+
+OWN_CAPTURE_LIMIT = 8 * 1024 * 1024
+_FIRST_PRIVATE = 200  # out of the way of code that closes "3 to 100"
+
+
+def keep_private(descriptor: int) -> int:
+    """A close-on-exec duplicate with a high number; the original is left to the caller."""
+    import fcntl
+
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
+    except OSError:  # the limit on descriptors is lower than that
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+
+
+def take_wire() -> tuple[int, int]:
+    """Move the wire from 0 and 1 to private descriptors and put /dev/null on 0."""
+    reader, writer = keep_private(0), keep_private(1)
+    null = _os.open("/dev/null", _os.O_RDWR)
+    _os.dup2(null, 0)
+    _os.close(null)
+    return reader, writer
+
+
+class PipeCapture:
+    """1 and 2 are pipes that the host reads."""
+
+    def __init__(self, out: int, err: int) -> None:
+        self._kept = {1: keep_private(out), 2: keep_private(err)}
+        for target, source in self._kept.items():
+            _os.dup2(source, target)
+        for given in (out, err):
+            if given not in (1, 2):
+                _os.close(given)
+        self._identity = {target: _identity(target) for target in self._kept}
+
+    def install(self) -> None:
+        """Python's own streams already sit on 1 and 2."""
+        _tolerate(sys.stdout)
+        _tolerate(sys.stderr)
+
+    def begin(self, live: bool) -> None:
+        """Line by line when somebody listens, in blocks (four times faster) when nobody does."""
+        sys.stdout.reconfigure(line_buffering=live)  # type: ignore[union-attr]  # ours, restored at each end
+
+    def end(self) -> None:
+        """Undo what the cell did to the descriptors."""
+        for target, source in self._kept.items():
+            if _identity(target) != self._identity[target]:
+                _os.dup2(source, target)
+
+
+class OwnCapture:
+    """For a host that gave no capture pipes: everything becomes `output` notifications."""
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._files = {1: _unlinked_file(), 2: _unlinked_file()}
+        for target, source in self._files.items():
+            _os.dup2(source, target)
+
+    def install(self) -> None:
+        """Give Python streams that speak to the host; what goes past them lands in the files."""
+        import io
+
+        for target, name in ((1, "stdout"), (2, "stderr")):
+            raw = _notifying_stream(io, self._notify, name)
+            stream = io.TextIOWrapper(
+                io.BufferedWriter(raw, 8192), "utf-8", "backslashreplace", line_buffering=True, write_through=target == 2
+            )
+            setattr(sys, name, stream)
+            setattr(sys, "__%s__" % name, stream)
+
+    def begin(self, live: bool) -> None:
+        """Nothing to prepare: the streams are live."""
+
+    def end(self) -> None:
+        """Send what was written past Python's streams, and empty the files."""
+        for target, source in self._files.items():
+            if _identity(target) != _identity(source):
+                _os.dup2(source, target)
+            size = _os.fstat(source).st_size
+            if size:
+                data = _os.pread(source, min(size, OWN_CAPTURE_LIMIT), 0)
+                _os.ftruncate(source, 0)
+                text = data.decode("utf-8", "replace")
+                if size > len(data):
+                    text += "\n... [truncated, %d bytes omitted]" % (size - len(data))
+                self._notify("output", {"stream": "stdout" if target == 1 else "stderr", "text": text})
+
+
+def _notifying_stream(io: Any, notify: Notify, name: str) -> Any:
+    class NotifyingStream(io.RawIOBase):  # type: ignore[misc]  # io is imported late, so its types are not known here
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any) -> int:
+            notify("output", {"stream": name, "text": bytes(data).decode("utf-8", "replace")})
+            return len(data)
+
+    return NotifyingStream()
+
+
+def _unlinked_file() -> int:
+    """A file without a name, in append mode, so that several writers do not overwrite each other."""
+    if hasattr(_os, "memfd_create"):
+        descriptor = _os.memfd_create("output", 1)
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, _os.O_APPEND)
+        return descriptor
+    import tempfile
+
+    handle, path = tempfile.mkstemp()
+    _os.close(handle)
+    descriptor = _os.open(path, _os.O_RDWR | _os.O_APPEND)
+    _os.unlink(path)
+    return descriptor
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = _os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _tolerate(stream: Any) -> None:
+    """A lone surrogate in the context must be printable."""
+    stream.reconfigure(encoding="utf-8", errors="backslashreplace")

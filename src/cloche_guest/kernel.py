@@ -1,0 +1,358 @@
+"""The kernel: serves the host's requests, one at a time."""
+
+from __future__ import annotations
+
+import posix as _os
+import sys
+from time import perf_counter, process_time
+
+from cloche_guest import signals
+from cloche_guest import state as saving
+from cloche_guest.bridges import BridgeError, Bridges
+from cloche_guest.cells import compile_cell
+from cloche_guest.codes import (
+    BAD_STATE,
+    INTERRUPTED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PROTOCOL,
+    TOO_LARGE,
+)
+from cloche_guest.context_tools import bind as bind_context_tools
+from cloche_guest.display import Displays
+from cloche_guest.imports import CellSources, forget_folder, use_site_paths
+from cloche_guest.namespace import Namespace
+from cloche_guest.runner import Runner
+from cloche_guest.signals import state
+from cloche_guest.tracebacks import describe_exception
+from cloche_guest.values import TooLarge, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    Reply = tuple[dict[str, Any], bytes | None]
+
+MAX_VALUE_TEXT = 100_000
+
+
+class RequestFailed(Exception):
+    """Answered as a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        Exception.__init__(self, message)
+        self.code = code
+
+
+class Kernel:
+    """One session. `link` reaches the host (`call`, `notify`); `capture` owns descriptors 1 and 2."""
+
+    def __init__(self, link: Any, capture: Any) -> None:
+        self.link = link
+        self.capture = capture
+        self.space = Namespace()
+        self.runner = Runner(self.space.names)
+        self.sources = CellSources()
+        self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
+        self.bridges = Bridges(link.call, self._flush_quietly, self._current_context)
+        self.workspace = None  # type: str | None
+        self.value_limit = 1 << 26
+        self._streams = (sys.stdout, sys.stderr)
+        self._methods = {
+            "execute": self.execute,
+            "initialize": self.initialize,
+            "context": self.set_context,
+            "validate": self.validate,
+            "get_variable": self.get_variable,
+            "set_variable": self.set_variable,
+            "list_variables": self.list_variables,
+            "complete": self.complete,
+            "snapshot": self.snapshot,
+            "restore": self.restore,
+            "ping": lambda params, body: ({}, None),
+        }  # type: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]]
+        sys.meta_path.insert(0, self.sources)  # type: ignore[arg-type]  # a finder by duck type
+        for name, function in self.bridges.standard().items():
+            self.space.reserve(name, function)
+        for name, function in bind_context_tools(lambda: self._current_context()[1]).items():
+            self.space.reserve(name, function)
+        self.space.reserve("display", self.displays.show)
+        self.space.reserve("BridgeError", BridgeError)
+
+    # -- serving -------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Until the host goes away or says `shutdown`."""
+        link = self.link
+        while True:
+            request, body = link.receive()
+            if request.get("method") == "shutdown":
+                link.send({"jsonrpc": "2.0", "id": request.get("id"), "result": {}})
+                return
+            reply, attachment = self.answer(request, body)
+            if reply is not None:
+                link.send(reply, attachment)
+
+    def answer(self, request: dict[str, Any], body: bytearray | None) -> tuple[dict[str, Any] | None, bytes | None]:
+        """The reply to one request, never an exception. None for a notification."""
+        signals.begin_call()
+        number = request.get("id")
+        attachment = None
+        try:
+            method = self._methods.get(request.get("method", ""))
+            if method is None:
+                raise RequestFailed(METHOD_NOT_FOUND, "no method %.60r" % (request.get("method"),))
+            result, attachment = method(request.get("params") or {}, body)
+            reply = {"jsonrpc": "2.0", "id": number, "result": result}
+        except RequestFailed as exc:
+            reply = {"jsonrpc": "2.0", "id": number, "error": {"code": exc.code, "message": str(exc)}}
+        except (KeyError, TypeError, ValueError) as exc:
+            text = "bad parameters: %s: %s" % (type(exc).__name__, exc)
+            reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INVALID_PARAMS, "message": text}}
+        signals.end_call()
+        return (None, None) if number is None else (reply, attachment)
+
+    # -- set-up --------------------------------------------------------------------------------
+
+    def initialize(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Limits, packages, tools and context of the session."""
+        if params.get("protocol", PROTOCOL) != PROTOCOL:
+            raise RequestFailed(INVALID_REQUEST, "this guest speaks protocol %d" % PROTOCOL)
+        limits = params.get("limits") or {}
+        self.value_limit = self.bridges.value_limit = limits.get("value_bytes", self.value_limit)
+        self.displays.limit = limits.get("display_bytes", 1 << 24)
+        self.workspace = params.get("workspace")
+        use_site_paths(
+            params.get("path") or [], params.get("prefix"), params.get("exec_prefix"), self.workspace or _os.getcwd()
+        )
+        for tool in params.get("tools") or ():
+            self.space.reserve(tool["name"], self.bridges.tool(tool["name"], tool.get("doc") or ""))
+        if "context" in params:
+            self.set_context(params["context"], body)
+        _limit_resources(limits)
+        version = "%d.%d.%d" % sys.version_info[:3]
+        return {"protocol": PROTOCOL, "python": version, "pid": _os.getpid()}, None
+
+    def set_context(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Bind `context`: text from the attachment in the given encoding, or a plain value."""
+        if params.get("none"):
+            self.space.release("context")
+        elif body is not None:
+            encoding = params["encoding"]
+            errors = "strict" if encoding in ("ascii", "latin-1") else "surrogatepass"
+            self.space.reserve("context", str(body, encoding, errors))
+        else:
+            self.space.reserve("context", decode(params["value"]))
+        return {}, None
+
+    def _current_context(self) -> tuple[bool, Any]:
+        """(is it the one the host gave, its value). A cell may have rebound the name."""
+        value = self.space.names.get("context")
+        return value is self.space.reserved.get("context", self), value
+
+    # -- cells ---------------------------------------------------------------------------------
+
+    def execute(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Run one cell."""
+        source = params["code"]
+        name = "<cell %d>" % params.get("cell", 0)
+        self.sources.remember(name, source)
+        forget_folder(self.workspace)
+        self.displays.begin()
+        self.capture.begin(bool(params.get("live")))
+        started, cpu = perf_counter(), process_time()
+        value = None
+        try:
+            cell = compile_cell(source, name)
+        except SyntaxError as exc:
+            raised = exc.with_traceback(None)  # type: BaseException | None
+        else:
+            value, raised = self.runner.run(cell, self._show_value)
+        if state.forked:
+            self._leave_child(raised)
+        result = self._finish(name, value, raised)
+        result["elapsed_ms"] = (perf_counter() - started) * 1000
+        result["cpu_ms"] = (process_time() - cpu) * 1000
+        result["peak_bytes"] = _peak_bytes()
+        return result, None
+
+    def _show_value(self, result: Any) -> str:
+        """Called as user code: repr may do anything."""
+        self.displays.show_value(result)
+        text = repr(result)
+        if len(text) > MAX_VALUE_TEXT:
+            text = "%s... [%d characters left out]" % (text[:MAX_VALUE_TEXT], len(text) - MAX_VALUE_TEXT)
+        return text
+
+    def _finish(self, name: str, value: str | None, raised: BaseException | None) -> dict[str, Any]:
+        if raised is None and "matplotlib.pyplot" in sys.modules:
+            _, raised = self.runner.guarded(self.displays.flush_figures)
+        _, trouble = self.runner.guarded(self._flush)
+        if trouble is not None and raised is None and isinstance(trouble, KeyboardInterrupt):
+            raised = trouble
+        if (sys.stdout, sys.stderr) != self._streams:
+            sys.stdout, sys.stderr = self._streams
+            self._flush_quietly()
+        self.capture.end()
+        self.space.restore_reserved()
+        result = {"outcome": "ok", "interrupts": state.delivered}  # type: dict[str, Any]
+        if value is not None:
+            result["value"] = value
+        if raised is not None:
+            self._report(result, name, raised)
+        return result
+
+    def _report(self, result: dict[str, Any], name: str, raised: BaseException) -> None:
+        if isinstance(raised, KeyboardInterrupt) and state.delivered:
+            result["outcome"] = "interrupted"
+        elif isinstance(raised, SystemExit):
+            result["outcome"] = "exited"
+            result["code"], text = _exit_status(raised.code)
+            if text:
+                _, _ = self.runner.guarded(lambda: _print_error(text))
+        else:
+            result["outcome"] = "memory" if isinstance(raised, MemoryError) else "error"
+            result["exception"] = describe_exception(raised, name)
+        result["interrupts"] = state.delivered
+        # Frames hold the cell's variables; nobody needs them any more.
+        raised.__traceback__ = raised.__context__ = raised.__cause__ = None
+
+    def _leave_child(self, raised: BaseException | None) -> None:
+        """A forked child that falls out of the cell must not answer a second time."""
+        code = 0 if raised is None else 1
+        if isinstance(raised, SystemExit):
+            code = _exit_status(raised.code)[0]
+        try:
+            self._flush()
+        finally:
+            _os._exit(code & 0xFF)
+
+    def _flush(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    def _flush_quietly(self) -> None:
+        try:
+            self._flush()
+        except Exception:  # noqa: S110 - the streams may be the user's own; a broken one is his
+            pass
+
+    def validate(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Compile, never run."""
+        try:
+            compile_cell(params["code"], "<sandbox>")
+        except SyntaxError as exc:
+            return {"valid": False, "message": str(exc.msg), "line": exc.lineno}, None
+        return {"valid": True}, None
+
+    # -- variables -----------------------------------------------------------------------------
+
+    def get_variable(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """A variable of the namespace, as data."""
+        names = self.space.names
+        if params["name"] not in names:
+            return {"found": False}, None
+        value = self._guarded(lambda: encode(names[params["name"]], self.value_limit))
+        return {"found": True, "value": value}, None
+
+    def set_variable(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Bind a variable."""
+        name = params["name"]
+        if not name.isidentifier():
+            raise RequestFailed(INVALID_PARAMS, "%.60r is not a variable name" % (name,))
+        if name in self.space.reserved:
+            raise RequestFailed(INVALID_PARAMS, "%r is reserved" % (name,))
+        self.space.names[name] = decode(params["value"])
+        return {}, None
+
+    def list_variables(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Names and types of the user's variables."""
+        names = self.space.names
+        return {"variables": [[name, type(names[name]).__name__] for name in self.space.user_names()]}, None
+
+    def complete(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Completions of the dotted name at the end of `text`."""
+
+        def find() -> list[str]:
+            import rlcompleter
+
+            completer = rlcompleter.Completer(self.space.names)
+            found = []  # type: list[str]
+            while len(found) < 200:
+                match = completer.complete(params["text"], len(found))
+                if match is None:
+                    break
+                found.append(match)
+            return found
+
+        return {"matches": self._guarded(find)}, None
+
+    def snapshot(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """All variables that can be saved."""
+        limit = params.get("limit", 1 << 30)
+        saved, skipped, data = self._guarded(lambda: saving.save(self.space.names, self.space.user_names(), limit))
+        return {"variables": saved, "skipped": skipped}, data
+
+    def restore(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Put saved variables back."""
+        data = body or bytearray()
+        restored, failed = self._guarded(lambda: saving.load(self.space.names, data, self.space.reserved))
+        return {"restored": restored, "failed": failed}, None
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        """The value of `action`, which touches user objects."""
+        outcome, raised = self.runner.guarded(action)
+        if state.forked:
+            _os._exit(0)
+        if raised is None:
+            return outcome
+        if isinstance(raised, KeyboardInterrupt) and state.delivered:
+            raise RequestFailed(INTERRUPTED, "interrupted")
+        if isinstance(raised, TooLarge):
+            raise RequestFailed(TOO_LARGE, str(raised))
+        if isinstance(raised, saving.StateError):
+            raise RequestFailed(BAD_STATE, str(raised))
+        raise RequestFailed(INVALID_PARAMS, "%s in the object's own code" % type(raised).__name__)
+
+
+def _exit_status(code: Any) -> tuple[int, str]:
+    """What the interpreter would do with ``sys.exit(code)``: a status, and a text for stderr."""
+    if code is None:
+        return 0, ""
+    if isinstance(code, int):
+        return code & 0xFF if -(2**31) <= code < 2**32 else 255, ""
+    try:
+        return 1, str(code)
+    except Exception:
+        return 1, ""
+
+
+def _print_error(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _peak_bytes() -> int | None:
+    """The most memory this process has had; only where limits were set, and the module is loaded anyway."""
+    resource = sys.modules.get("resource")
+    if resource is None:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def _limit_resources(limits: dict[str, Any]) -> None:
+    """The operating system's own limits, where it has them."""
+    wanted = {key: limits[key] for key in ("data", "fsize", "nofile", "core") if limits.get(key) is not None}
+    if not wanted:
+        return
+    import resource
+
+    for key, amount in wanted.items():
+        which = getattr(resource, "RLIMIT_" + key.upper(), None)
+        if which is None:
+            continue
+        soft, hard = resource.getrlimit(which)
+        top = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+        resource.setrlimit(which, (top, top))

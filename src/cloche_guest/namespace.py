@@ -1,0 +1,84 @@
+"""The one namespace in which all cells run, and the names in it that are ours."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+
+class Exit:
+    """`exit` and `quit` without `site`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return "Use %s() to end the cell" % self._name
+
+    def __call__(self, code: Any = None) -> NoReturn:
+        raise SystemExit(code)
+
+
+class Help:
+    """`help` without `site`; pydoc is imported when it is used."""
+
+    def __repr__(self) -> str:
+        return "Type help(object) for help about object."
+
+    def __call__(self, *args: Any) -> None:
+        if not args:
+            print(repr(self))
+            return
+        import pydoc
+
+        print(pydoc.render_doc(args[0], renderer=pydoc.plaintext))
+
+
+def no_terminal(prompt: object = "") -> NoReturn:
+    """Stands in for `input`."""
+    raise EOFError("input() is not available: there is no terminal here; put the value into a variable instead")
+
+
+class Namespace:
+    """`__main__`, with reserved names that are put back after each cell."""
+
+    def __init__(self) -> None:
+        module = type(sys)("__main__")
+        self.names = module.__dict__
+        self.reserved = {}  # type: dict[str, Any]
+        import builtins
+
+        self.names["__builtins__"] = builtins
+        sys.modules["__main__"] = module
+        for name in ("exit", "quit"):
+            setattr(builtins, name, Exit(name))
+        builtins.help = Help()  # type: ignore[assignment]  # the same call, another class
+        builtins.input = no_terminal
+
+    def reserve(self, name: str, value: Any) -> None:
+        """Bind `name` now and again after each cell."""
+        self.reserved[name] = value
+        self.names[name] = value
+
+    def release(self, name: str) -> None:
+        """Give `name` up."""
+        self.reserved.pop(name, None)
+        self.names.pop(name, None)
+
+    def restore_reserved(self) -> None:
+        """Undo what a cell did to our names."""
+        names = self.names
+        for name, value in self.reserved.items():
+            if names.get(name, self) is not value:
+                names[name] = value
+
+    def user_names(self) -> list[str]:
+        """Variables of the user, in the order in which they were made."""
+        return [
+            name
+            for name in list(self.names)
+            if type(name) is str and name not in self.reserved and name != "_" and not name.startswith("__")
+        ]

@@ -1,0 +1,152 @@
+"""Interrupts: the handler decides by *where* the main thread is, so there is no window to race.
+
+A Python-level handler runs in the main thread between bytecodes and is given the interrupted frame. In kernel
+frames (all compiled under one file name) an interrupt is noted and raised at the next safe point; in user frames
+it is raised at once; between cells it is ignored. SIGINT asks; SIGUSR2 insists: its exception comes back each time
+it is swallowed, until the cell is left.
+"""
+
+from __future__ import annotations
+
+import _signal
+import sys
+from _thread import get_ident, interrupt_main
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+    from typing import Any
+
+KERNEL_FILE = sys._getframe().f_code.co_filename
+MAIN_THREAD = get_ident()
+ASK = _signal.SIGINT
+INSIST = _signal.SIGUSR2
+TOOL_ID = 4
+TOOL_NAME = "cloche"
+
+
+class Stop(KeyboardInterrupt):
+    """An interrupt that renews itself.
+
+    `interrupt_main` is a C function and no descriptor: making an instance trips SIGINT again, with no bytecode
+    between that and the raise. Whoever swallows this meets the next one outside of his `try`.
+    """
+
+    __init__ = interrupt_main  # type: ignore[assignment]  # called without self, by design
+
+
+class State:
+    """What the handler needs to know. Changed in kernel frames only."""
+
+    user = False  # user code is running on the main thread
+    pending = False  # an interrupt fell into kernel code
+    delivered = 0  # interrupts raised in this call
+    sticky = None  # type: type[Stop] | None  # exception that keeps coming back
+    forked = False  # this process is a child that user code forked
+
+
+state = State()
+_poller = None  # type: Any
+_waits = set()  # type: set[CodeType]
+
+
+def wait_for_input(descriptor: int) -> None:
+    """Block until readable. Nothing is consumed here, so a signal may raise."""
+    global _poller
+    if _poller is None:
+        import select
+
+        _poller = select.poll()
+        _poller.register(descriptor, select.POLLIN)
+    _poller.poll()
+
+
+def wait_for_lock(lock: Any) -> None:
+    """Block on a lock that belongs to this call alone, so a signal may raise."""
+    lock.acquire()
+
+
+_waits = {wait_for_input.__code__, wait_for_lock.__code__}
+
+
+def on_ask(signum: int, frame: FrameType | None) -> None:
+    """SIGINT."""
+    if not state.user or frame is None:
+        return
+    code = frame.f_code
+    name = code.co_filename
+    if (name == KERNEL_FILE and code not in _waits) or name.startswith("<frozen importlib"):
+        # Kernel work and an import's clean-up are never cut in two; the host knocks again.
+        state.pending = True
+        return
+    state.delivered += 1
+    if state.sticky is None:
+        raise KeyboardInterrupt
+    _watch_lines()
+    raise state.sticky
+
+
+def on_insist(signum: int, frame: FrameType | None) -> None:
+    """SIGUSR2: works when the cell ignores SIGINT, and cannot be swallowed."""
+    if state.user and state.sticky is None:
+        state.sticky = Stop
+        _signal.signal(ASK, on_ask)
+    on_ask(signum, frame)
+
+
+def safe_point() -> None:
+    """In kernel code on the main thread: raise what was put off."""
+    if state.pending and state.user and get_ident() == MAIN_THREAD:
+        state.pending = False
+        state.delivered += 1
+        raise state.sticky or KeyboardInterrupt
+
+
+def begin_call() -> None:
+    """Before a request is served: forget what was meant for the last one."""
+    state.pending = False
+    state.delivered = 0
+
+
+def end_call() -> None:
+    """After user code has run: take the insistence back and repair what it did to the handlers."""
+    if state.sticky is not None:
+        _unwatch_lines()
+        state.sticky = None
+    state.pending = False
+    if _signal.getsignal(ASK) is not on_ask:
+        _signal.signal(ASK, on_ask)
+    if _signal.getsignal(INSIST) is not on_insist:
+        _signal.signal(INSIST, on_insist)
+
+
+def install() -> None:
+    """Take over the two signals."""
+    _signal.signal(ASK, on_ask)
+    _signal.signal(INSIST, on_insist)
+
+
+def _watch_lines() -> None:
+    """3.12 and later: also raise on each line.
+
+    There, an exception from the check of a backward jump is looked up at the instruction before the jump's target,
+    which can lie inside the `try`: the renewed exception alone could be swallowed for ever.
+    """
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and monitoring.get_tool(TOOL_ID) is None:
+        monitoring.use_tool_id(TOOL_ID, TOOL_NAME)
+        monitoring.register_callback(TOOL_ID, monitoring.events.LINE, _on_line)
+        monitoring.set_events(TOOL_ID, monitoring.events.LINE)
+
+
+def _unwatch_lines() -> None:
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is not None and monitoring.get_tool(TOOL_ID) == TOOL_NAME:
+        monitoring.set_events(TOOL_ID, 0)
+        monitoring.register_callback(TOOL_ID, monitoring.events.LINE, None)
+        monitoring.free_tool_id(TOOL_ID)
+
+
+def _on_line(code: CodeType, line: int) -> None:
+    if state.sticky and state.user and code.co_filename != KERNEL_FILE and get_ident() == MAIN_THREAD:
+        raise state.sticky

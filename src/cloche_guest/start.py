@@ -1,0 +1,68 @@
+"""Entry: ``python -I -S guest.pyc [--capture OUT,ERR] [--lifeline FD]``, the wire on stdin and stdout."""
+
+from __future__ import annotations
+
+import posix as _os
+import sys
+
+from cloche_guest import signals
+from cloche_guest.capture import OwnCapture, PipeCapture, keep_private, take_wire
+from cloche_guest.kernel import Kernel
+from cloche_guest.wire import Wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def main(argv: list[str]) -> None:
+    """Run a session until the host goes away."""
+    options = dict(zip(argv[1::2], argv[2::2]))
+    reader, writer = take_wire()
+    wire = Wire(reader, writer)
+    if "--capture" in options:
+        out, err = options["--capture"].split(",")
+        capture = PipeCapture(int(out), int(err))  # type: Any
+    else:
+        capture = OwnCapture(wire.notify)
+    if "--lifeline" in options:
+        die_with_host(int(options["--lifeline"]))
+    capture.install()
+    sys.argv = [""]
+    signals.install()
+    _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
+    Kernel(wire, capture).serve()
+    _os._exit(0)
+
+
+def die_with_host(descriptor: int) -> None:
+    """Have the kernel kill our process group when the host's end of this pipe closes.
+
+    No process watches for that and no thread is bound to it (unlike PR_SET_PDEATHSIG, which follows the thread that
+    spawned): the descriptor itself raises the signal, even while we are in an endless loop.
+    """
+    import fcntl
+
+    _os.set_inheritable(descriptor, False)
+    lifeline = keep_private(descriptor)
+    _os.close(descriptor)
+    if _os.getpgrp() != _os.getpid():
+        return  # not a group of our own: the signal would hit strangers
+    set_signal = getattr(fcntl, "F_SETSIG", 10)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -_os.getpgrp())
+    fcntl.fcntl(lifeline, set_signal, 9)
+    flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | fcntl.FASYNC)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:  # noqa: S110 - before a fork; the user's own stream may be broken
+        pass
+
+
+def _enter_child(wire: Wire) -> None:
+    signals.state.forked = True
+    wire.leave_in_child()

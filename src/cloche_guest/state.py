@@ -1,0 +1,131 @@
+"""Saving and restoring variables, one by one: what cannot be saved costs only itself.
+
+The bytes are made and read here, inside the wall; the host carries them and never looks inside.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FunctionType
+    from typing import Any
+
+MAGIC = b"cloche-state-1\n"
+
+
+class StateError(ValueError):
+    """These bytes are not a state of ours."""
+
+
+def save(names: dict[str, Any], wanted: list[str], limit: int) -> tuple[list[str], list[list[str]], bytes]:
+    """(saved names, [name, reason] of the others, bytes)."""
+    import io
+    import pickle
+
+    saved, skipped, entries = [], [], []  # type: list[str], list[list[str]], list[tuple[str, bytes]]
+    total = len(MAGIC)
+    for name in wanted:
+        value = names[name]
+        if isinstance(value, type(sys)):
+            skipped.append([name, "a module; import it again"])
+            continue
+        try:
+            buffer = io.BytesIO()
+            _make_pickler(pickle, buffer, names).dump(value)
+            data = buffer.getvalue()
+        except Exception as exc:
+            skipped.append([name, _reason(exc)])
+            continue
+        if total + len(data) > limit:
+            skipped.append([name, "%d bytes; the snapshot may hold %d" % (len(data), limit)])
+            continue
+        total += len(data)
+        saved.append(name)
+        entries.append((name, data))
+    return saved, skipped, MAGIC + pickle.dumps(entries, 4)
+
+
+def load(names: dict[str, Any], data: bytes | bytearray, reserved: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Put saved variables back. ([names], [name, reason] of those that could not be read here)."""
+    import pickle
+
+    if bytes(data[: len(MAGIC)]) != MAGIC:
+        raise StateError("these bytes are not a saved state")
+    try:
+        entries = pickle.loads(memoryview(data)[len(MAGIC) :])
+        pairs = [(str(name), bytes(blob)) for name, blob in entries]
+    except Exception as exc:
+        raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
+    restored, failed = [], []  # type: list[str], list[list[str]]
+    for name, blob in pairs:
+        if name in reserved:
+            continue
+        try:
+            names[name] = pickle.loads(blob)
+        except Exception as exc:
+            failed.append([name, _reason(exc)])
+        else:
+            restored.append(name)
+    return restored, failed
+
+
+def _make_pickler(pickle: Any, buffer: Any, names: dict[str, Any]) -> Any:
+    """cloudpickle where the interpreter has it; else pickle that also takes functions defined in cells."""
+    try:
+        import cloudpickle
+    except ImportError:
+        pass
+    else:
+        return cloudpickle.CloudPickler(buffer, protocol=4)
+
+    class CellPickler(pickle.Pickler):  # type: ignore[misc]  # pickle is imported late
+        def reducer_override(self, obj: Any) -> Any:
+            if type(obj) is type(_rebuild) and obj.__module__ == "__main__" and obj.__globals__ is names:
+                return _reduce_function(obj)
+            return NotImplemented
+
+    return CellPickler(buffer, 4)
+
+
+def _reduce_function(function: FunctionType) -> tuple[Any, ...]:
+    """A function of a cell: its code, and the *live* globals wherever it is restored."""
+    import marshal
+
+    if function.__closure__:
+        raise TypeError("a function with a closure needs cloudpickle in the guest's interpreter")
+    # `eval` is found by name in any guest; nothing of ours needs to be importable there.
+    source = (
+        "(lambda code, name, defaults, kwdefaults: (lambda f: (setattr(f, '__kwdefaults__', kwdefaults), f)[1])("
+        "type(lambda: 0)(__import__('marshal').loads(code), __import__('sys').modules['__main__'].__dict__, name, defaults)))"
+    )
+    return (
+        _Apply(source),
+        (marshal.dumps(function.__code__), function.__name__, function.__defaults__, function.__kwdefaults__),
+    )
+
+
+class _Apply:
+    """Pickles as ``eval(source)``."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def __call__(self, *args: Any) -> Any:
+        return eval(self._source)(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (self._source,)
+
+
+def _rebuild() -> None:
+    """Only its type is used."""
+
+
+def _reason(exc: BaseException) -> str:
+    try:
+        text = str(exc)
+    except Exception:
+        text = ""
+    return ("%s: %s" % (type(exc).__name__, text))[:300]

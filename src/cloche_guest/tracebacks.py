@@ -1,0 +1,88 @@
+"""Exceptions as text: the user's frames only, right lines, bounded length."""
+
+from __future__ import annotations
+
+from cloche_guest.signals import KERNEL_FILE, state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_TEXT = 100_000
+
+
+def describe_exception(exc: BaseException, cell: str) -> dict[str, Any]:
+    """Type, message, line in the cell, traceback. `str(exc)` is user code: it may raise or hang, and is interruptible."""
+    import linecache  # noqa: F401 - imported here, masked: an interrupt must not leave half a module behind
+    import traceback
+
+    report = None
+    trouble = ""
+    state.user = True
+    try:
+        report = _format(traceback, exc, cell)
+    except BaseException as second:
+        trouble = type(second).__name__
+    state.user = False
+    if report is None:
+        text = "%s: <%s while formatting the message>" % (_type_name(exc), trouble)
+        report = {"type": _type_name(exc), "message": text, "line": _line_in(exc, cell), "traceback": text + "\n"}
+    return report
+
+
+def _format(traceback: Any, exc: BaseException, cell: str) -> dict[str, Any]:
+    tree = traceback.TracebackException(type(exc), exc, exc.__traceback__)
+    _drop_kernel_frames(tree)
+    text = "".join(tree.format())
+    try:
+        message = str(exc)
+    except Exception as second:
+        message = "<%s in str()>" % type(second).__name__
+    if isinstance(exc, SyntaxError):
+        message = str(exc.msg)
+    return {
+        "type": _type_name(exc),
+        "message": _shorten(message),
+        "line": _line_in(exc, cell),
+        "traceback": _shorten(text),
+    }
+
+
+def _drop_kernel_frames(root: Any) -> None:
+    queue, seen = [root], set()
+    while queue:
+        node = queue.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        node.stack[:] = [frame for frame in node.stack if frame.filename != KERNEL_FILE]
+        queue += [node.__cause__, node.__context__]
+        queue += getattr(node, "exceptions", None) or ()
+
+
+def _line_in(exc: BaseException, cell: str) -> int | None:
+    """The innermost line of the current cell."""
+    line = None
+    if isinstance(exc, SyntaxError) and exc.filename == cell:
+        return exc.lineno
+    trace = exc.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == cell:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _type_name(exc: BaseException) -> str:
+    kind = type(exc)
+    if kind.__module__ in ("builtins", "__main__", KERNEL_FILE) or kind.__module__.startswith("cloche_guest"):
+        return str(kind.__qualname__)[:200]
+    return ("%s.%s" % (kind.__module__, kind.__qualname__))[:200]
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return "%s\n... [%d characters left out] ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+
