@@ -1,10 +1,10 @@
 """Compile a cell: the code to run, and apart from it the last bare expression, whose value is shown.
 
-The obvious way builds the tree of the whole cell, takes the last expression off and compiles both parts;
-building the tree costs as much again as compiling, and the first one of a process some milliseconds more.
-So the cell is first cut as text, before its last statement, and each part compiled once. That answer is taken
-only where it must be the tree's: a cut inside a string, a bracket or a compound statement leaves a head that
-does not compile, and whatever else can differ (see `_needs_tree`) goes to the tree at once.
+The obvious way builds the tree of the whole cell, takes the last expression off and compiles both parts; the
+detour through Python objects costs as much again as compiling. So the cell is first cut as text, before its
+last statement, and each part compiled once. That answer is taken only where it must be the tree's: a cut
+inside a string, a bracket or a compound statement leaves a head that does not compile, and whatever else can
+differ (see `_needs_tree`) goes to the tree at once.
 
 A semicolon after the last expression hides its value, as in notebooks: ``plt.plot(x);``.
 """
@@ -83,7 +83,7 @@ def _split_text(text: str, filename: str, flags: int) -> Cell | None:
         return Cell((), None, flags & FUTURE_FLAGS)
     head = text[:start]
     if not head.strip(" \t\n"):
-        return _one_statement(text, filename, flags)
+        return _one_statement(text, start, filename, flags)
     if head.endswith("\\\n") or text[start] == "\\" or _may_import_future(text, start):
         return None
     try:
@@ -92,19 +92,21 @@ def _split_text(text: str, filename: str, flags: int) -> Cell | None:
         # No statement starts there: the cell may still be one long expression.
         return _expression(text, filename, flags)
     flags |= first.co_flags & FUTURE_FLAGS
-    rest = _one_statement("\n" * head.count("\n") + text[start:], filename, flags)
+    padding = "\n" * head.count("\n")
+    rest = _one_statement(padding + text[start:], len(padding), filename, flags)
     if rest is None or any(_is_a_whole_module(code, first) for code in rest.body):
         return None
     return Cell((first, *rest.body), rest.last, rest.future_flags)
 
 
-def _one_statement(text: str, filename: str, flags: int) -> Cell | None:
-    """Compile text in which only one line starts a statement."""
-    cell = _expression(text, filename, flags)
-    if cell is not None:
-        return cell
-    if text.rstrip(" \t\n").endswith("\\") or _is_starred(text, filename, flags):
-        return None
+def _one_statement(text: str, start: int, filename: str, flags: int) -> Cell | None:
+    """Compile text in which only one line, at `start`, begins a statement."""
+    if not _is_assignment(text, start):
+        cell = _expression(text, filename, flags)
+        if cell is not None:
+            return cell
+        if text.rstrip(" \t\n").endswith("\\") or _is_starred(text, filename, flags):
+            return None
     try:
         if ";" in text:
             return _split_tree(text, filename, flags)
@@ -124,8 +126,16 @@ def _expression(text: str, filename: str, flags: int) -> Cell | None:
     return Cell((), code, flags & FUTURE_FLAGS)
 
 
+def _is_assignment(text: str, start: int) -> bool:
+    """Whether this is ``name = ...``: common enough to save the attempt to take it for an expression."""
+    equals = text.find("=", start)
+    if equals < 0 or text.startswith("==", equals):
+        return False
+    return text[start:equals].rstrip(" ").isidentifier()
+
+
 def _is_starred(text: str, filename: str, flags: int) -> bool:
-    """Whether this may be a tuple such as ``*a, b``: an expression as a statement, but only in brackets elsewhere."""
+    """Whether this may be a tuple such as ``*a, b``: fine as a statement, but `eval` wants it in brackets."""
     return "*" in text and "," in text and _expression("(%s\n)" % text, filename, flags) is not None
 
 
@@ -204,7 +214,9 @@ def _may_import_future(text: str, start: int) -> bool:
 def _is_a_whole_module(code: CodeType, first: CodeType) -> bool:
     """Whether code does what is done once for a module, and here would be done again after `first`."""
     # A string as its first statement became a docstring. 3.14 makes one function of all annotations.
-    return "__doc__" in code.co_names or ("__annotate__" in code.co_names and "__annotate__" in first.co_names)
+    return "__doc__" in code.co_names or (
+        "__annotate__" in code.co_names and "__annotate__" in first.co_names
+    )
 
 
 def _semicolon_after(last: Any, text: str) -> bool:
