@@ -1,8 +1,8 @@
-"""The pytest plugin: `cloche_sandbox`, a fresh sandbox for a test, and ``--backend`` to choose what it runs on.
+"""The pytest plugin: `cloche_sandbox`, a fresh sandbox for a test, and ``--backend`` to choose its backend.
 
-It is active wherever Cloche is installed, so it must not be felt there: nothing of Cloche is imported before a test
-asks for a fixture, and ``--backend`` is taken only when no other plugin and no conftest has an option of that name
-(``--cloche-backend`` always works).
+It is active wherever Cloche is installed, so it must not be felt there: nothing of Cloche is imported before
+a test asks for a fixture, and ``--backend`` is taken only when no other plugin and no conftest has an option
+of that name (``--cloche-backend`` always works).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DESTINATION = "cloche_backends"
 
 
 def chosen_backends(config: pytest.Config) -> tuple[str, ...]:
-    """The backends that were named on the command line, in order; each option may name several, with commas."""
+    """The backends named on the command line, in order; one option may name several, with commas."""
     words: list[str] = config.getoption(_DESTINATION, None) or []
     names = [name.strip() for word in words for name in word.split(",")]
     return tuple(dict.fromkeys(name for name in names if name))

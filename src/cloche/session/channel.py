@@ -92,6 +92,8 @@ class Backend(ABC):
     """What it can do beyond the common contract; also the names of policy fields it can honour."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options it takes."""
+    sandbox: ClassVar[type[Any] | None] = None
+    """The class that users see, where the backend brings one of its own."""
 
     def expected_isolation(self) -> Isolation:
         """The tier that a session would have here."""
