@@ -1,0 +1,101 @@
+"""``python -m benchmarks [--quick] [--only NAME] [--output FOLDER]``: measure, print, write the results.
+
+Exits with 1 when a peer did not run: a ratio that nobody measured is not a result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from benchmarks import chart, discovery, table
+from benchmarks.runner import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measurement import Measurement
+    from benchmarks.row import Row
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(argv: Sequence[str] | None = None, rows: Sequence[Row] | None = None) -> int:
+    """The command. `rows` replaces those that are found."""
+    options = _parse(argv)
+    console = Console(width=None if sys.stdout.isatty() else 190)
+    chosen = discovery.select(list(discovery.find_rows() if rows is None else rows), options.only)
+    if not chosen:
+        console.print(f"no row is called {', '.join(options.only)}; try --list", style="red")
+        return 1
+    if options.list:
+        for row in chosen:
+            console.print(f"{row.name:32} {row.what}", highlight=False)
+        return 0
+    measurements = _measure_all(chosen, console, quick=options.quick)
+    console.print(table.build(measurements))
+    write(measurements, options.output)
+    console.print(f"written: {options.output}/latest.json, latest.svg", highlight=False)
+    return _report_trouble(measurements, console)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure Cloche beside its peers."
+    )
+    parser.add_argument("--quick", action="store_true", help="a few rounds only: does everything run?")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="only this row, or rows below it"
+    )
+    parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, metavar="FOLDER", help="where results are written"
+    )
+    return parser.parse_args(argv)
+
+
+def _measure_all(rows: Sequence[Row], console: Console, *, quick: bool) -> list[Measurement]:
+    measurements = []
+    columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        for row in rows:
+            rounds = row.quick_rounds if quick else row.rounds
+            show = partial(_show, progress, progress.add_task(row.name, total=rounds))
+            measurements.append(measure(row, rounds, show))
+    return measurements
+
+
+def _show(progress: Progress, task: TaskID, done: int) -> None:
+    progress.update(task, completed=done)
+
+
+def write(measurements: Sequence[Measurement], folder: Path) -> None:
+    """The results as data and as a picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records = [measurement.record() for measurement in measurements]
+    (folder / "latest.json").write_text(json.dumps(records, indent=2) + "\n", "utf-8")
+    (folder / "latest.svg").write_text(chart.draw(measurements), "utf-8")
+
+
+def _report_trouble(measurements: Sequence[Measurement], console: Console) -> int:
+    trouble = [measurement for measurement in measurements if measurement.peer_trouble is not None]
+    for measurement in trouble:
+        console.print(
+            f"{measurement.row.name}: {measurement.row.peer.name} did not run: {measurement.peer_trouble}",
+            style="red",
+            highlight=False,
+        )
+    if trouble:
+        console.print("The peers come with `make bench`, or: pip install 'cloche[bench]'", highlight=False)
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The peers, each through its own package and in its own way."""

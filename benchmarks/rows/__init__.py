@@ -1,0 +1,1 @@
+"""One file a row, or a family of rows."""
