@@ -76,7 +76,7 @@ _WHERE["RemoteObject"] = "cloche_guest.values"
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: `import cloche` stays quick, and anyio is paid for by those who await."""
+    """Import a public name when it is first used: `import cloche` stays quick, anyio is paid for by those who await."""
     if name not in __all__:
         raise AttributeError(f"module 'cloche' has no attribute {name!r}")
     value = getattr(importlib.import_module(_WHERE.get(name, "cloche.errors")), name)

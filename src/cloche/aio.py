@@ -148,7 +148,7 @@ class AsyncSandbox:
 
     async def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
         """Plain files of the workspace, sorted by path."""
-        return await self._driver.exclusive(lambda: self._core.folder.workspace.list(), timeout_ms)
+        return await self._driver.exclusive(self._core.list_files, timeout_ms)
 
     # -- state ---------------------------------------------------------------------------------
 

@@ -85,9 +85,7 @@ class UnsupportedError(RequestError):
 
     code = "unsupported"
 
-    def __init__(
-        self, message: str, *, capability: str, cause: str | None = None, remedy: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, capability: str, cause: str | None = None, remedy: str | None = None) -> None:
         super().__init__(message, cause=cause, remedy=remedy)
         self.capability = capability
 

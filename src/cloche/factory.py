@@ -59,9 +59,7 @@ def find_backend(name: str) -> type[Backend]:
     for point in entry_points(group=GROUP, name=name):
         loaded: type[Backend] = point.load()
         return loaded
-    raise UnknownBackendError(
-        f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}"
-    )
+    raise UnknownBackendError(f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}")
 
 
 def probe_backends(**options: Any) -> dict[str, Availability]:
@@ -95,9 +93,13 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
     reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items()) or "none is registered"
     if any("is demanded" in reason for reason in skipped.values()):
         raise IsolationError(
-            "no backend reaches the demanded isolation", cause=reasons, remedy="cloche doctor shows what is missing and how to get it"
+            "no backend reaches the demanded isolation",
+            cause=reasons,
+            remedy="cloche doctor shows what is missing and how to get it",
         )
-    raise BackendUnavailableError("no backend can run here", cause=reasons, remedy="cloche doctor shows what is missing and how to get it")
+    raise BackendUnavailableError(
+        "no backend can run here", cause=reasons, remedy="cloche doctor shows what is missing and how to get it"
+    )
 
 
 def create_sandbox(
@@ -106,12 +108,12 @@ def create_sandbox(
     *,
     backend: str | Unset = UNSET,
     policy: ExecutionPolicy | Unset = UNSET,
-    workspace: str | os.PathLike[str] | None | Unset = UNSET,
-    logger: SandboxLogger | None | Unset = UNSET,
-    on_llm_query: Callable[..., Any] | None | Unset = UNSET,
-    on_rlm_query: Callable[..., Any] | None | Unset = UNSET,
-    tools: Mapping[str, Any] | None | Unset = UNSET,
-    python: str | os.PathLike[str] | None | Unset = UNSET,
+    workspace: str | os.PathLike[str] | Unset | None = UNSET,
+    logger: SandboxLogger | Unset | None = UNSET,
+    on_llm_query: Callable[..., Any] | Unset | None = UNSET,
+    on_rlm_query: Callable[..., Any] | Unset | None = UNSET,
+    tools: Mapping[str, Any] | Unset | None = UNSET,
+    python: str | os.PathLike[str] | Unset | None = UNSET,
     **backend_options: Any,
 ) -> SessionSandbox:
     """Make a sandbox. Nothing is started before its first use.
@@ -131,12 +133,12 @@ def create_async_sandbox(
     *,
     backend: str | Unset = UNSET,
     policy: ExecutionPolicy | Unset = UNSET,
-    workspace: str | os.PathLike[str] | None | Unset = UNSET,
-    logger: SandboxLogger | None | Unset = UNSET,
-    on_llm_query: Callable[..., Any] | None | Unset = UNSET,
-    on_rlm_query: Callable[..., Any] | None | Unset = UNSET,
-    tools: Mapping[str, Any] | None | Unset = UNSET,
-    python: str | os.PathLike[str] | None | Unset = UNSET,
+    workspace: str | os.PathLike[str] | Unset | None = UNSET,
+    logger: SandboxLogger | Unset | None = UNSET,
+    on_llm_query: Callable[..., Any] | Unset | None = UNSET,
+    on_rlm_query: Callable[..., Any] | Unset | None = UNSET,
+    tools: Mapping[str, Any] | Unset | None = UNSET,
+    python: str | os.PathLike[str] | Unset | None = UNSET,
     **backend_options: Any,
 ) -> AsyncSandbox:
     """Make a sandbox for an event loop; the same arguments as `create_sandbox`."""

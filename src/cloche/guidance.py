@@ -35,11 +35,23 @@ def guidance_for(
     if exception is None:
         return None
     kind = exception.type.rpartition(".")[2]
-    if kind in _NETWORK_TYPES or (kind in ("OSError", "PermissionError", "TimeoutError") and _NETWORK_WORDS.search(exception.message)):
-        state = "The network is off in this sandbox" if network_off else "Code in a sandbox should not count on the network"
-        return f"{state}: fetch the data outside and pass it in (--file, --context, put_file), or offer a host function with tools={{...}}."
+    if kind in _NETWORK_TYPES or (
+        kind in ("OSError", "PermissionError", "TimeoutError") and _NETWORK_WORDS.search(exception.message)
+    ):
+        state = (
+            "The network is off in this sandbox" if network_off else "Code in a sandbox should not count on the network"
+        )
+        return (
+            f"{state}: fetch the data outside and pass it in (--file, --context, put_file), or offer a host function "
+            "with tools={...}."
+        )
     if kind == "ModuleNotFoundError":
-        return "The package is not installed for the guest's interpreter: install it there, or choose another one with python=..."
+        return (
+            "The package is not installed for the guest's interpreter: install it there, or choose another one with "
+            "python=..."
+        )
     if kind == "EOFError" and "no terminal" in exception.message:
-        return "There is no terminal behind input(): set a variable with set_variable() or write the value into the code."
+        return (
+            "There is no terminal behind input(): set a variable with set_variable() or write the value into the code."
+        )
     return None

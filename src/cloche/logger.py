@@ -1,4 +1,4 @@
-"""Structured log events of the execution life cycle: structlog where it is configured, the standard library otherwise."""
+"""Structured log events of the execution life cycle: structlog where it is configured, else standard logging."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class StandardSink:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
+
+    def listens(self) -> bool:
+        """Whether an ordinary event would reach anybody."""
+        return self._logger.isEnabledFor(logging.INFO)
 
     def _log(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
@@ -68,8 +72,15 @@ class SandboxLogger:
             self._sink = _default_sink()
         return self._sink
 
+    def _listens(self) -> bool:
+        """Building the fields costs more than dropping them."""
+        sink = self.sink
+        return not isinstance(sink, StandardSink) or sink.listens()
+
     def log_execution_start(self, runtime: str, policy: ExecutionPolicy, **fields: Any) -> None:
         """A cell is about to run."""
+        if not self._listens():
+            return
         self.sink.info(
             "execution.start",
             runtime=runtime,
@@ -81,6 +92,8 @@ class SandboxLogger:
 
     def log_execution_complete(self, result: SandboxResult) -> None:
         """A cell has a result."""
+        if not self._listens():
+            return
         self.sink.info(
             "execution.complete",
             success=result.success,

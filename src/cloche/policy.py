@@ -26,10 +26,16 @@ def _setting(default: Any, doc: str, *, minimum: int | None = None) -> Any:
 class ExecutionPolicy:
     """Limits and demands of a session. Immutable; `replace()` makes a changed copy."""
 
-    timeout_ms: int = _setting(30_000, "Deadline of one call, queue and start included; bridge waits excluded.", minimum=1)
+    timeout_ms: int = _setting(
+        30_000, "Deadline of one call, queue and start included; bridge waits excluded.", minimum=1
+    )
     grace_ms: int = _setting(1_000, "After the deadline: time to unwind before the kill.", minimum=0)
     total_timeout_ms: int = _setting(3_600_000, "Ceiling of one call, bridge waits included.", minimum=1)
-    bridge_timeout_ms: int = _setting(300_000, "A host callback that takes longer is abandoned.", minimum=1)
+    bridge_timeout_ms: int | None = _setting(
+        300_000,
+        "A host callback that takes longer is abandoned; None: it runs in the caller's thread and is waited for.",
+        minimum=1,
+    )
     max_bridge_calls: int = _setting(1_000, "Bridge calls in one cell, batch items counted singly.", minimum=0)
     max_concurrent: int = _setting(5, "Batch items under way at once.", minimum=1)
     max_output_length: int = _setting(50_000, "Characters kept of stdout, and of stderr.", minimum=0)
@@ -71,9 +77,10 @@ class ExecutionPolicy:
         elif kind.startswith("bool"):
             if not isinstance(value, bool):
                 self._refuse(item.name, f"must be True or False, not {value!r}")
-        elif item.name == "environment":
-            if not all(isinstance(k, str) and isinstance(v, str) for k, v in dict(value).items()):
-                self._refuse(item.name, "must map names to strings")
+        elif item.name == "environment" and not all(
+            isinstance(key, str) and isinstance(text, str) for key, text in dict(value).items()
+        ):
+            self._refuse(item.name, "must map names to strings")
 
     @staticmethod
     def _refuse(name: str, why: str) -> None:

@@ -139,7 +139,9 @@ class SessionSandbox(BaseSandbox):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.destroy()
 
     # -- variables -----------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class SessionSandbox(BaseSandbox):
 
     def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
         """Plain files of the workspace, sorted by path."""
-        return self._driver.exclusive(lambda: self._core.folder.workspace.list(), timeout_ms)
+        return self._driver.exclusive(self._core.list_files, timeout_ms)
 
     # -- state ---------------------------------------------------------------------------------
 

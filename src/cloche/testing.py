@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.session.workspace import Workspace
 
-_LONGEST_REPLY = (
-    1 << 16
-)  # of a request that we put there ourselves; longer lines are the guest's and only copied
+_LONGEST_REPLY = 1 << 16  # of a request that we put there ourselves; longer lines are the guest's and only copied
 _CHUNK = 1 << 16
 _PATIENCE = 5.0
 
@@ -157,8 +155,7 @@ class FakeChannel(Channel):
         self._sending = threading.Lock()
         self._closed = False
         self._threads = [
-            threading.Thread(target=copy, name="cloche-fake", daemon=True)
-            for copy in (self._to_guest, self._to_host)
+            threading.Thread(target=copy, name="cloche-fake", daemon=True) for copy in (self._to_guest, self._to_host)
         ]
         script.opened(self)
         for thread in self._threads:

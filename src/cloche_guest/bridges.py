@@ -34,8 +34,8 @@ class Bridges:
 
     def invoke(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the host. The user's frame must be the next one up: see the end."""
-        renewed = None  # type: type[Stop] | None
-        failure = None  # type: BridgeError | None
+        renewed: type[Stop] | None = None
+        failure: BridgeError | None = None
         try:
             self._flush()
             params = {"name": name, "args": encode(list(args), self.value_limit)}
@@ -76,14 +76,14 @@ class Bridges:
             items = [self._task(task) for task in _listed(tasks, "tasks")]
             return invoke("rlm_query_batched", (items,), {})
 
-        stubs = {
+        stubs: dict[str, Callable[..., Any]] = {
             "llm_query": llm_query,
             "rlm_query": rlm_query,
             "llm_query_batched": llm_query_batched,
             "batch_llm_query": llm_query_batched,
             "rlm_query_batched": rlm_query_batched,
             "batch_rlm_query": rlm_query_batched,
-        }  # type: dict[str, Callable[..., Any]]
+        }
         for stub in stubs.values():
             stub.__qualname__ = stub.__name__
             stub.__module__ = "cloche"

@@ -15,6 +15,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
+    from typing import Any
 
 # Order of dependence: each imports only those before it.
 MODULES = (
@@ -62,9 +63,10 @@ def compile_part(folder: str, name: str) -> CodeType:
 
     with open(folder + "/" + name + ".py", encoding="utf-8") as handle:
         source = handle.read()
-    tree = compile(source, KERNEL_FILE, "exec", 0x400, True)
-    tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]  # type: ignore[attr-defined]  # an ast.Module, made without importing ast
-    return compile(tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 2)
+    tree: Any = compile(source, KERNEL_FILE, "exec", 0x400, True)  # an ast.Module, without importing ast
+    tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]
+    code: CodeType = compile(tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 2)
+    return code
 
 
 def build(folder: str) -> CodeType:

@@ -83,7 +83,11 @@ class OwnCapture:
         for target, name in ((1, "stdout"), (2, "stderr")):
             raw = _notifying_stream(io, self._notify, name)
             stream = io.TextIOWrapper(
-                io.BufferedWriter(raw, 8192), "utf-8", "backslashreplace", line_buffering=True, write_through=target == 2
+                io.BufferedWriter(raw, 8192),
+                "utf-8",
+                "backslashreplace",
+                line_buffering=True,
+                write_through=target == 2,
             )
             setattr(sys, name, stream)
             setattr(sys, "__%s__" % name, stream)

@@ -214,9 +214,7 @@ def _may_import_future(text: str, start: int) -> bool:
 def _is_a_whole_module(code: CodeType, first: CodeType) -> bool:
     """Whether code does what is done once for a module, and here would be done again after `first`."""
     # A string as its first statement became a docstring. 3.14 makes one function of all annotations.
-    return "__doc__" in code.co_names or (
-        "__annotate__" in code.co_names and "__annotate__" in first.co_names
-    )
+    return "__doc__" in code.co_names or ("__annotate__" in code.co_names and "__annotate__" in first.co_names)
 
 
 def _semicolon_after(last: Any, text: str) -> bool:

@@ -69,9 +69,9 @@ def extract_json(text: str) -> Any:
     _text_argument(text)
     decoder = json.JSONDecoder()
     budget = _JSON_READINGS * len(text) + _JSON_ALLOWANCE
-    # What cannot become an object or array is not worth an attempt.
-    starts = re.finditer(r'\{[ \t\r\n]*["}]|\[[ \t\r\n]*["{\[\]\-0-9tfnNI]', text)
-    for _, match in zip(range(_JSON_ATTEMPTS), starts):
+    # What cannot become an object or array, such as [a link], is not worth an attempt.
+    starts = r'\{\s*["}]|\[\s*(?:["{\[\]\-0-9]|true|false|null|NaN|Infinity)'
+    for _, match in zip(range(_JSON_ATTEMPTS), re.finditer(starts, text)):
         found, read = _decode_at(decoder, text, match.start())
         if found is not None:
             return found

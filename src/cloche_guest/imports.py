@@ -37,7 +37,7 @@ class CellSources:
     """
 
     def __init__(self) -> None:
-        self._waiting = {}  # type: dict[str, str]
+        self._waiting: dict[str, str] = {}
 
     def remember(self, filename: str, source: str) -> None:
         linecache = sys.modules.get("linecache")
@@ -88,7 +88,7 @@ def use_site_paths(paths: list[str], prefix: str | None, exec_prefix: str | None
         sys.exec_prefix = exec_prefix
     if workspace and workspace not in sys.path:
         sys.path.append(workspace)
-    sys.meta_path.append(SiteOnDemand())  # type: ignore[arg-type]  # a finder by duck type
+    sys.meta_path.append(SiteOnDemand())
 
 
 def forget_folder(path: str | None) -> None:

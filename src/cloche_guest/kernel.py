@@ -56,10 +56,10 @@ class Kernel:
         self.sources = CellSources()
         self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
         self.bridges = Bridges(link.call, self._flush_quietly, self._current_context)
-        self.workspace = None  # type: str | None
+        self.workspace: str | None = None
         self.value_limit = 1 << 26
         self._streams = (sys.stdout, sys.stderr)
-        self._methods = {
+        self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
             "initialize": self.initialize,
             "context": self.set_context,
@@ -71,8 +71,8 @@ class Kernel:
             "snapshot": self.snapshot,
             "restore": self.restore,
             "ping": lambda params, body: ({}, None),
-        }  # type: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]]
-        sys.meta_path.insert(0, self.sources)  # type: ignore[arg-type]  # a finder by duck type
+        }
+        sys.meta_path.insert(0, self.sources)
         for name, function in self.bridges.standard().items():
             self.space.reserve(name, function)
         for name, function in bind_context_tools(lambda: self._current_context()[1]).items():
@@ -166,7 +166,7 @@ class Kernel:
         try:
             cell = compile_cell(source, name)
         except SyntaxError as exc:
-            raised = exc.with_traceback(None)  # type: BaseException | None
+            raised: BaseException | None = exc.with_traceback(None)
         else:
             value, raised = self.runner.run(cell, self._show_value)
         if state.forked:
@@ -196,7 +196,7 @@ class Kernel:
             self._flush_quietly()
         self.capture.end()
         self.space.restore_reserved()
-        result = {"outcome": "ok", "interrupts": state.delivered}  # type: dict[str, Any]
+        result: dict[str, Any] = {"outcome": "ok", "interrupts": state.delivered}
         if value is not None:
             result["value"] = value
         if raised is not None:
@@ -235,7 +235,7 @@ class Kernel:
     def _flush_quietly(self) -> None:
         try:
             self._flush()
-        except Exception:  # noqa: S110 - the streams may be the user's own; a broken one is his
+        except Exception:
             pass
 
     def validate(self, params: dict[str, Any], body: bytearray | None) -> Reply:
@@ -278,7 +278,7 @@ class Kernel:
             import rlcompleter
 
             completer = rlcompleter.Completer(self.space.names)
-            found = []  # type: list[str]
+            found: list[str] = []
             while len(found) < 200:
                 match = completer.complete(params["text"], len(found))
                 if match is None:
@@ -353,6 +353,6 @@ def _limit_resources(limits: dict[str, Any]) -> None:
         which = getattr(resource, "RLIMIT_" + key.upper(), None)
         if which is None:
             continue
-        soft, hard = resource.getrlimit(which)
+        _, hard = resource.getrlimit(which)
         top = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
         resource.setrlimit(which, (top, top))

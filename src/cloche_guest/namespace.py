@@ -34,7 +34,7 @@ class Help:
             return
         import pydoc
 
-        print(pydoc.render_doc(args[0], renderer=pydoc.plaintext))
+        print(pydoc.plain(pydoc.render_doc(args[0])))
 
 
 def no_terminal(prompt: object = "") -> NoReturn:
@@ -48,7 +48,7 @@ class Namespace:
     def __init__(self) -> None:
         module = type(sys)("__main__")
         self.names = module.__dict__
-        self.reserved = {}  # type: dict[str, Any]
+        self.reserved: dict[str, Any] = {}
         import builtins
 
         self.names["__builtins__"] = builtins

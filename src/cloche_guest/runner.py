@@ -20,12 +20,13 @@ class Runner:
 
     def __init__(self, names: dict[str, Any]) -> None:
         self._names = names
-        self._loop = None  # type: Any
+        self._loop: Any = None
 
     def run(self, cell: Cell, on_value: Callable[[Any], str]) -> tuple[str | None, BaseException | None]:
         """Run a cell. (what `on_value` made of the last expression, what was raised)."""
         names = self._names
-        value, raised = None, None  # type: str | None, BaseException | None
+        value: str | None = None
+        raised: BaseException | None = None
         state.user = True
         try:
             if state.pending:  # it came while the cell was compiled
@@ -54,7 +55,8 @@ class Runner:
 
     def guarded(self, action: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         """Run `action`, which calls into user objects (repr, pickling), under the same rules."""
-        outcome, raised = None, None  # type: Any, BaseException | None
+        outcome: Any = None
+        raised: BaseException | None = None
         state.user = True
         try:
             outcome = action()

@@ -8,9 +8,10 @@ it is swallowed, until the cell is left.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
 import sys
 from _thread import get_ident, interrupt_main
+from time import perf_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ KERNEL_FILE = sys._getframe().f_code.co_filename
 MAIN_THREAD = get_ident()
 ASK = _signal.SIGINT
 INSIST = _signal.SIGUSR2
+SPIN = 0.0001
 TOOL_ID = 4
 TOOL_NAME = "cloche"
 
@@ -32,7 +34,7 @@ class Stop(KeyboardInterrupt):
     between that and the raise. Whoever swallows this meets the next one outside of his `try`.
     """
 
-    __init__ = interrupt_main  # type: ignore[assignment]  # called without self, by design
+    __init__ = interrupt_main
 
 
 class State:
@@ -41,13 +43,13 @@ class State:
     user = False  # user code is running on the main thread
     pending = False  # an interrupt fell into kernel code
     delivered = 0  # interrupts raised in this call
-    sticky = None  # type: type[Stop] | None  # exception that keeps coming back
+    sticky: type[Stop] | None = None  # exception that keeps coming back
     forked = False  # this process is a child that user code forked
 
 
 state = State()
-_poller = None  # type: Any
-_waits = set()  # type: set[CodeType]
+_poller: Any = None
+_waits: set[CodeType] = set()
 
 
 def wait_for_input(descriptor: int) -> None:
@@ -58,6 +60,10 @@ def wait_for_input(descriptor: int) -> None:
 
         _poller = select.poll()
         _poller.register(descriptor, select.POLLIN)
+    end = perf_counter() + SPIN
+    while perf_counter() < end:  # a quick host answers sooner than we could be woken
+        if _poller.poll(0):
+            return
     _poller.poll()
 
 

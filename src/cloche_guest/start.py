@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
     wire = Wire(reader, writer)
     if "--capture" in options:
         out, err = options["--capture"].split(",")
-        capture = PipeCapture(int(out), int(err))  # type: Any
+        capture: Any = PipeCapture(int(out), int(err))
     else:
         capture = OwnCapture(wire.notify)
     if "--lifeline" in options:
@@ -59,7 +59,7 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except Exception:  # noqa: S110 - before a fork; the user's own stream may be broken
+    except Exception:
         pass
 
 

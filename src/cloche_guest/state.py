@@ -9,7 +9,6 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FunctionType
     from typing import Any
 
 MAGIC = b"cloche-state-1\n"
@@ -24,7 +23,9 @@ def save(names: dict[str, Any], wanted: list[str], limit: int) -> tuple[list[str
     import io
     import pickle
 
-    saved, skipped, entries = [], [], []  # type: list[str], list[list[str]], list[tuple[str, bytes]]
+    saved: list[str] = []
+    skipped: list[list[str]] = []
+    entries: list[tuple[str, bytes]] = []
     total = len(MAGIC)
     for name in wanted:
         value = names[name]
@@ -58,7 +59,8 @@ def load(names: dict[str, Any], data: bytes | bytearray, reserved: dict[str, Any
         pairs = [(str(name), bytes(blob)) for name, blob in entries]
     except Exception as exc:
         raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
-    restored, failed = [], []  # type: list[str], list[list[str]]
+    restored: list[str] = []
+    failed: list[list[str]] = []
     for name, blob in pairs:
         if name in reserved:
             continue
@@ -82,14 +84,14 @@ def _make_pickler(pickle: Any, buffer: Any, names: dict[str, Any]) -> Any:
 
     class CellPickler(pickle.Pickler):  # type: ignore[misc]  # pickle is imported late
         def reducer_override(self, obj: Any) -> Any:
-            if type(obj) is type(_rebuild) and obj.__module__ == "__main__" and obj.__globals__ is names:
+            if isinstance(obj, type(_rebuild)) and obj.__module__ == "__main__" and obj.__globals__ is names:
                 return _reduce_function(obj)
             return NotImplemented
 
     return CellPickler(buffer, 4)
 
 
-def _reduce_function(function: FunctionType) -> tuple[Any, ...]:
+def _reduce_function(function: Any) -> tuple[Any, ...]:
     """A function of a cell: its code, and the *live* globals wherever it is restored."""
     import marshal
 
@@ -98,7 +100,8 @@ def _reduce_function(function: FunctionType) -> tuple[Any, ...]:
     # `eval` is found by name in any guest; nothing of ours needs to be importable there.
     source = (
         "(lambda code, name, defaults, kwdefaults: (lambda f: (setattr(f, '__kwdefaults__', kwdefaults), f)[1])("
-        "type(lambda: 0)(__import__('marshal').loads(code), __import__('sys').modules['__main__'].__dict__, name, defaults)))"
+        "type(lambda: 0)(__import__('marshal').loads(code), __import__('sys').modules['__main__'].__dict__, name, "
+        "defaults)))"
     )
     return (
         _Apply(source),

@@ -12,7 +12,7 @@ MAX_TEXT = 100_000
 
 
 def describe_exception(exc: BaseException, cell: str) -> dict[str, Any]:
-    """Type, message, line in the cell, traceback. `str(exc)` is user code: it may raise or hang, and is interruptible."""
+    """Type, message, line, traceback. `str(exc)` is user code: it may raise or hang, and is interruptible."""
     import linecache  # noqa: F401 - imported here, masked: an interrupt must not leave half a module behind
     import traceback
 
@@ -85,4 +85,3 @@ def _shorten(text: str) -> str:
         return text
     half = MAX_TEXT // 2
     return "%s\n... [%d characters left out] ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
-

@@ -49,7 +49,7 @@ class _Encoder:
     def __init__(self, limit: int) -> None:
         self.left = limit
         self.limit = limit
-        self.open = set()  # type: set[int]
+        self.open: set[int] = set()
 
     def spend(self, amount: int) -> None:
         self.left -= amount
@@ -135,7 +135,9 @@ def _foreign_zone(value: Any) -> bool:
 def describe(value: Any) -> dict[str, str]:
     """The tag for an object that does not travel. ``repr`` is user code: it may raise what it likes."""
     kind = type(value)
-    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+    name = (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+    )
     try:
         text = repr(value)
         if type(text) is not str:
@@ -156,7 +158,7 @@ def encode(value: Any, limit: int = 1 << 30) -> Any:
 
 
 def _decode_float(text: Any) -> float:
-    return {"nan": float("nan"), "inf": float("inf"), "-inf": -float("inf")}[text]  # type: ignore[no-any-return]  # a dict of floats, seen as Any on old checkers
+    return {"nan": float("nan"), "inf": float("inf"), "-inf": -float("inf")}[text]
 
 
 def _decode_int(text: Any) -> int:
@@ -187,7 +189,7 @@ def _decode_decimal(text: Any) -> Any:
     return decimal.Decimal(text)
 
 
-_LEAVES = {
+_LEAVES: dict[str, Callable[[Any], Any]] = {
     "float": _decode_float,
     "int": _decode_int,
     "bytes": _decode_bytes,
@@ -198,8 +200,8 @@ _LEAVES = {
     "decimal": _decode_decimal,
     "complex": lambda pair: complex(float(pair[0]), float(pair[1])),
     "failure": BatchFailure,
-}  # type: dict[str, Callable[[Any], Any]]
-_BOXES = {"tuple": tuple, "set": set, "frozenset": frozenset}  # type: dict[str, Callable[[Any], Any]]
+}
+_BOXES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def decode(data: Any, depth: int = 0) -> Any:

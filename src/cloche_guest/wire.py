@@ -28,14 +28,14 @@ class _ScannerSettings:
     parse_float = float
     parse_int = int
     parse_constant = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": -float("inf")}.__getitem__
-    memo = {}  # type: dict[str, str]
+    memo: dict[str, str] = {}
 
 
 def _refuse(value: Any) -> Any:
     raise TypeError("not plain data: " + type(value).__name__)
 
 
-_scan = make_scanner(_ScannerSettings())
+_scan = make_scanner(_ScannerSettings())  # type: ignore[arg-type]  # the stub names the wrong type
 _encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, True)
 
 
@@ -70,7 +70,7 @@ class _Slot:
     def __init__(self) -> None:
         self.lock = allocate_lock()
         self.lock.acquire()
-        self.reply = None  # type: dict[str, Any] | None
+        self.reply: dict[str, Any] | None = None
         self.awake = False
 
     def wake(self) -> None:
@@ -86,12 +86,12 @@ class Wire:
     def __init__(self, reader: int, writer: int) -> None:
         self.reader = reader
         self.writer = writer
-        self.requests = []  # type: list[tuple[dict[str, Any], bytearray | None]]
-        self._parts = []  # type: list[bytes]
-        self._body = None  # type: tuple[dict[str, Any], bytearray] | None
+        self.requests: list[tuple[dict[str, Any], bytearray | None]] = []
+        self._parts: list[bytes] = []
+        self._body: tuple[dict[str, Any], bytearray] | None = None
         self._filled = 0
-        self._slots = {}  # type: dict[int, _Slot]
-        self._main = None  # type: _Slot | None
+        self._slots: dict[int, _Slot] = {}
+        self._main: _Slot | None = None
         self._leading = False
         self._next_id = 0
         self._mutex = allocate_lock()

@@ -1,4 +1,4 @@
-"""Finding a Python to run, and knowing it: version, search path, and the guest compiled for it. Looked at once, cached."""
+"""Finding a Python to run, and knowing it: version, search path, the guest compiled for it. Looked at once, cached."""
 
 from __future__ import annotations
 
@@ -95,14 +95,21 @@ def version_of(python: str) -> tuple[int, int, int]:
     """The version by ``python --version``; raises `BackendUnavailableError` when it is too old or not Python."""
     try:
         done = subprocess.run(
-            [python, "--version"], capture_output=True, text=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=False
+            [python, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=LOOK_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
         words = (done.stdout or done.stderr).split()
         parts = words[1].split(".")
         version = (int(parts[0]), int(parts[1]), int("".join(c for c in parts[2] if c.isdigit()) or 0))
     except (OSError, subprocess.SubprocessError, IndexError, ValueError) as exc:
         raise BackendUnavailableError(
-            f"{python} is not a working Python", cause=f"--version: {exc}", remedy="pass python=/path/to/python3 (3.8 or later)"
+            f"{python} is not a working Python",
+            cause=f"--version: {exc}",
+            remedy="pass python=/path/to/python3 (3.8 or later)",
         ) from None
     if version < OLDEST:
         raise BackendUnavailableError(

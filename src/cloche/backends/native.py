@@ -219,7 +219,8 @@ class NativeBackend(Backend):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
         try:
             process = subprocess.Popen(
-                command, stdin=theirs, stdout=theirs, stderr=err_write, pass_fds=passed, process_group=0,
+                command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=err_write,
+                pass_fds=passed, process_group=0,
                 cwd=workspace.root, env=guest_environment(policy, workspace),
             )  # fmt: skip
         except OSError as exc:

@@ -46,7 +46,9 @@ class AsyncDriver:
         limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
         started = await self._enter(limit)
         try:
-            guest = await self._drive(lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output)
+            guest = await self._drive(
+                lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output
+            )
             return core.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
@@ -104,7 +106,11 @@ class AsyncDriver:
         return started
 
     async def _drive(
-        self, make_call: Callable[[], Call], started: float, limit_ms: int, on_output: Callable[[str, str], object] | None
+        self,
+        make_call: Callable[[], Call],
+        started: float,
+        limit_ms: int,
+        on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
         left = limit_ms / 1000 - (clock() - started)
@@ -117,7 +123,7 @@ class AsyncDriver:
             async with anyio.create_task_group() as group:
                 try:
                     await self._loop(guest, group, on_output)
-                except BaseException as exc:
+                except BaseException as exc:  # noqa: BLE001 - raised again below, when the guest has come to rest
                     trouble = exc
                     guest.machine.cancel(clock())
                     with anyio.CancelScope(shield=True):
@@ -133,7 +139,7 @@ class AsyncDriver:
 
     async def _loop(self, guest: Guest, group: TaskGroup, on_output: Callable[[str, str], object] | None) -> None:
         pump, machine, watch = guest.pump, guest.machine, guest.pump.watch
-        assert isinstance(watch, SelectorWatch)  # noqa: S101 - we made it
+        assert isinstance(watch, SelectorWatch)
         while True:
             now = clock()
             await self._carry_out(pump.perform(now), guest, group, on_output)
@@ -146,8 +152,8 @@ class AsyncDriver:
         pump.drain()
         await self._carry_out(pump.perform(clock()), guest, group, on_output)
 
-    async def _wait_for(self, watch: SelectorWatch, timeout: float | None) -> None:
-        with anyio.CancelScope(deadline=float("inf") if timeout is None else anyio.current_time() + timeout) as scope:
+    async def _wait_for(self, watch: SelectorWatch, seconds: float | None) -> None:
+        with anyio.CancelScope(deadline=float("inf") if seconds is None else anyio.current_time() + seconds) as scope:
             self._wait = scope
             try:
                 await anyio.wait_readable(watch.fileno())
@@ -188,7 +194,7 @@ class AsyncDriver:
                     )
                 if inspect.isawaitable(value):
                     value = await value
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - whatever a callback raises is the guest's to see
                 error = exc
             finally:
                 del self._scopes[call.key]

@@ -59,6 +59,11 @@ class BridgeDesk:
         """Some call is out."""
         return bool(self._items)
 
+    @property
+    def under_way(self) -> int:
+        """Host functions that are running."""
+        return self._running
+
     def begin_call(self) -> None:
         """A new cell: its own count."""
         self.calls = 0
@@ -76,12 +81,16 @@ class BridgeDesk:
             self._refuse(guest_id, BAD_ARGUMENTS, str(exc), "ValueError")
             return
         if name not in self._known:
-            hint = f"no callback: give create_sandbox(on_{name}=...)" if name in _BATCHES.values() else "no such function"
+            hint = (
+                f"no callback: give create_sandbox(on_{name}=...)" if name in _BATCHES.values() else "no such function"
+            )
             self._refuse(guest_id, UNKNOWN_BRIDGE, hint, "LookupError")
             return
         if self.calls + len(items) > self._policy.max_bridge_calls:
             limit = self._policy.max_bridge_calls
-            self._refuse(guest_id, BRIDGE_FAILED, f"the limit of {limit} host calls in one cell is reached", "RuntimeError")
+            self._refuse(
+                guest_id, BRIDGE_FAILED, f"the limit of {limit} host calls in one cell is reached", "RuntimeError"
+            )
             return
         self.calls += len(items)
         request = _Request(guest_id, batch, [None] * len(items), len(items))
@@ -123,7 +132,7 @@ class BridgeDesk:
         self._items.clear()
         self._waiting.clear()
         self._running = 0
-        for key, item in items:
+        for key, _ in items:
             self._actions.append(AbandonBridge(key))
         for request in {id(item.request): item.request for _, item in items}.values():
             self._refuse(request.guest_id, BRIDGE_FAILED, why, "Abandoned")
@@ -147,7 +156,8 @@ class BridgeDesk:
         while self._waiting and self._running < self._policy.max_concurrent:
             item = self._items.get(self._waiting.popleft())
             if item is not None:
-                item.deadline = now + self._policy.bridge_timeout_ms / 1000
+                limit = self._policy.bridge_timeout_ms
+                item.deadline = float("inf") if limit is None else now + limit / 1000
                 self._running += 1
                 self._actions.append(item.call)
 
@@ -182,6 +192,6 @@ def failure_text(error: BaseException) -> str:
     """A host exception as the guest may see it: type and message, no frames."""
     try:
         message = str(error)
-    except Exception as second:  # the callback's own exception class may be broken
+    except Exception as second:  # noqa: BLE001 - the callback's own exception class may be broken
         message = f"<{type(second).__name__} in str()>"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -64,9 +64,13 @@ class Callbacks:
         if isinstance(tool, dict):
             description, tool = str(tool.get("description", "")), tool.get("tool")
         if not name.isidentifier() or name in RESERVED:
-            raise PolicyError(f"{name!r} cannot be the name of a tool", cause="reserved, or not an identifier", field="tools")
+            raise PolicyError(
+                f"{name!r} cannot be the name of a tool", cause="reserved, or not an identifier", field="tools"
+            )
         if not callable(tool):
-            raise PolicyError(f"tool {name!r} is not callable", field="tools", remedy="use set_variable() for plain values")
+            raise PolicyError(
+                f"tool {name!r} is not callable", field="tools", remedy="use set_variable() for plain values"
+            )
         self._functions[name] = tool
         self.descriptions.append({"name": name, "doc": description or _signature(name, tool)})
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Backend, Channel
-    from cloche.session.workspace import Delta
+    from cloche.session.workspace import Delta, FileInfo
 
 T = TypeVar("T")
 
@@ -103,6 +103,10 @@ class SessionCore:
             self._folder = SessionFolder(self.backend.name, self._given_workspace)
         return self._folder
 
+    def list_files(self) -> list[FileInfo]:
+        """Plain files of the workspace."""
+        return self.folder.workspace.list()
+
     def check_open(self) -> None:
         """Refuse after `close`."""
         if self.closed:
@@ -114,21 +118,13 @@ class SessionCore:
         self.callbacks.context = context
 
     def guest_for(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
-        """The live guest, or a fresh one with the request that greets it. Raises once for a guest that died idle."""
+        """The live guest, or a fresh one with the request that greets it."""
         guest = self.guest
         if guest is not None:
             if self._owner != os.getpid():
                 self._forget_guest()
                 raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
-            if not guest.pump.idle_death():
-                return guest, []
-            ended = guest.channel.reap(1.0)
-            self._forget_guest()
-            raise SessionLostError(
-                "the session ended between two calls, and its variables with it",
-                cause=ended.describe() if ended else "its connection closed",
-                remedy="call again: the next call starts a fresh session",
-            )
+            return guest, []
         return self._open_guest(make_watch, timeout)
 
     def _open_guest(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
@@ -203,10 +199,12 @@ class SessionCore:
         finished = _finished(guest)
         if finished.death is not None:
             self._forget_guest()
-            self._raise_start_trouble(guest, finished)
+            self._raise_absence(guest, finished)
             if finished.stop is not None:
                 raise CallTimeoutError(
-                    f"{operation.name} did not return in time; the session was ended", session_state="reset", cause=finished.stop
+                    f"{operation.name} did not return in time; the session was ended",
+                    session_state="reset",
+                    cause=finished.stop,
                 )
             raise SessionLostError(f"the session ended during {operation.name}", cause=finished.detail)
         if finished.failed_method is not None:
@@ -215,7 +213,9 @@ class SessionCore:
         guest.greeted = True
         if finished.stop is not None and finished.error is not None:
             raise CallTimeoutError(
-                f"{operation.name} did not return in time", session_state="kept", cause=f"{finished.stop}; the object's own code ran"
+                f"{operation.name} did not return in time",
+                session_state="kept",
+                cause=f"{finished.stop}; the object's own code ran",
             )
         return read_reply(operation, finished)
 
@@ -225,7 +225,7 @@ class SessionCore:
         now = clock()
         if finished.death is not None:
             self._forget_guest()
-            self._raise_start_trouble(guest, finished)
+            self._raise_absence(guest, finished)
         elif finished.error is not None:
             if finished.failed_method is not None:
                 self._forget_guest()
@@ -242,10 +242,18 @@ class SessionCore:
         self.logger.log_execution_complete(result)
         return result
 
-    def _raise_start_trouble(self, guest: Guest, finished: Finished) -> None:
-        """A guest that died before it ever answered did not lose a session: there was none yet."""
-        waiting = guest.machine.expects("initialize")
-        if waiting and finished.stop is None:
+    def _raise_absence(self, guest: Guest, finished: Finished) -> None:
+        """A guest that died before it ever answered did not lose a session: there was none yet.
+
+        One that had ended before this call did lose it, and what was asked has not been done.
+        """
+        if guest.pump.refused and guest.greeted:
+            raise SessionLostError(
+                "the session ended between two calls, and its variables with it",
+                cause=finished.detail,
+                remedy="call again: the next call starts a fresh session",
+            )
+        if guest.machine.expects("initialize") and finished.stop is None:
             text, _ = guest.machine.sinks["stderr"].finish()
             raise StartError("the guest did not start", cause=f"{finished.detail} {text.strip()[-500:]}".strip())
 
@@ -295,13 +303,19 @@ class SessionCore:
         )
 
     def _guidance(
-        self, outcome: str, exception: ExceptionInfo | None, finished: Finished, delta: Delta, channel: Channel, timeout_ms: int
+        self,
+        outcome: str,
+        exception: ExceptionInfo | None,
+        finished: Finished,
+        delta: Delta,
+        channel: Channel,
+        timeout_ms: int,
     ) -> str | None:
         workspace = channel.workspace
         if workspace.private and delta.total_bytes > self.policy.workspace_bytes:
             return (
-                f"The workspace holds {delta.total_bytes} bytes, over its quota of {self.policy.workspace_bytes}: remove "
-                "files, or raise policy.workspace_bytes."
+                f"The workspace holds {delta.total_bytes} bytes, over its quota of {self.policy.workspace_bytes}: "
+                "remove files, or raise policy.workspace_bytes."
             )
         policy = self.policy.replace(timeout_ms=timeout_ms) if timeout_ms != self.policy.timeout_ms else self.policy
         return guidance_for(outcome, exception, policy, network_off="network" in channel.layers, detail=finished.detail)

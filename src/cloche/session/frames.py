@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Frame = tuple[dict[str, Any], bytes | None]
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_decode = json.JSONDecoder().raw_decode
 
 
 def encode_frame(message: dict[str, Any]) -> bytes:
@@ -56,15 +57,15 @@ class FrameReader:
                 self._refuse_size(len(line))
             start = end + 1
             message = _parse(line)
-            size = message.get("attachment")
-            if size is None:
+            announced = message.get("attachment")
+            if announced is None:
                 yield message, None
-            elif type(size) is not int or not 0 <= size <= self._max_attachment:
-                raise ProtocolError("the guest announced an attachment that is not allowed", cause=repr(size)[:80])
-            elif size == 0:
+            elif type(announced) is not int or not 0 <= announced <= self._max_attachment:
+                raise ProtocolError("the guest announced an attachment that is not allowed", cause=repr(announced)[:80])
+            elif announced == 0:
                 yield message, b""
             else:
-                self._open = (message, bytearray(), size)
+                self._open = (message, bytearray(), announced)
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
@@ -73,12 +74,17 @@ class FrameReader:
         self._parts.append(part)
 
     def _refuse_size(self, size: int) -> None:
-        raise ProtocolError("the guest sent a frame that is too large", cause=f"over {min(size, self._max_frame)} bytes")
+        raise ProtocolError(
+            "the guest sent a frame that is too large", cause=f"over {min(size, self._max_frame)} bytes"
+        )
 
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(line)
+        text = line.decode("utf-8")
+        message, end = _decode(text)
+        if end != len(text) and text[end:].strip():
+            raise ValueError(f"text after the object at {end}")
     except (ValueError, RecursionError) as exc:
         raise ProtocolError("the guest sent a line that is not JSON", cause=str(exc)[:200]) from None
     if type(message) is not dict or message.get("jsonrpc") != "2.0":

@@ -159,8 +159,7 @@ class Machine:
     def bridge_done(self, key: int, value: Any, error: BaseException | None, now: float) -> None:
         """A host function returned or raised."""
         self.desk.done(key, value, error, now)
-        if not self.desk.busy:
-            self._clock.resume(now)
+        self._let_clock_run(now)
 
     def guest_gone(self, detail: str) -> None:
         """The guest's process ended or its wire closed."""
@@ -171,8 +170,7 @@ class Machine:
         """Time has passed."""
         if self.desk.busy:
             self.desk.expire(now)
-            if not self.desk.busy:
-                self._clock.resume(now)
+            self._let_clock_run(now)
         if self.phase is Phase.RUNNING:
             if self._clock.expired(now):
                 self._ask("timeout", now)
@@ -200,6 +198,10 @@ class Machine:
         return self._clock.bridge_seconds
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _let_clock_run(self, now: float) -> None:
+        if not self.desk.busy:
+            self._clock.resume(now)
 
     def _ask(self, reason: StopReason, now: float) -> None:
         self._stop = reason

@@ -39,7 +39,9 @@ class Operation(ABC, Generic[T]):
     def refuse(self, error: dict[str, Any]) -> Exception:
         """The meaning of an error reply."""
         if error["code"] == TOO_LARGE:
-            return ValueTransferError(f"{self.name}: {error['message']}", remedy="raise policy.value_max_bytes, or take a part")
+            return ValueTransferError(
+                f"{self.name}: {error['message']}", remedy="raise policy.value_max_bytes, or take a part"
+            )
         if error["code"] == BAD_STATE:
             return SnapshotError(error["message"])
         return RequestError(f"{self.name}: {error['message']}")
@@ -193,7 +195,9 @@ def outgoing(value: Any, limit: int, what: str) -> Any:
     try:
         data = encode(value, limit)
     except TooLarge as exc:
-        raise ValueTransferError(f"{what}: {exc}", remedy="raise policy.value_max_bytes, or pass it as a file") from None
+        raise ValueTransferError(
+            f"{what}: {exc}", remedy="raise policy.value_max_bytes, or pass it as a file"
+        ) from None
     if _has_object(data):
         raise ValueTransferError(
             f"{what}: a value of type {type(value).__name__} does not cross the wall",

@@ -7,6 +7,8 @@ import os
 import select
 import selectors
 from collections import deque
+from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream
@@ -21,13 +23,16 @@ READ_SIZE = 1 << 18
 DRAIN_LIMIT = 1 << 22
 """A child that never stops writing must not keep a finished cell open: more than any pipe can hold."""
 DEATH_PATIENCE = 0.05
+PATIENCE = 0.002
+SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
+"""To be woken costs as much as a small cell takes; so a short while is spent looking before sleeping."""
 GIVE_UP = 5.0
 
 
 class Watch(Protocol):
     """Tells which descriptors are ready."""
 
-    def add(self, descriptor: int) -> None: ...
+    def add(self, descriptor: int, *, patient: bool = False) -> None: ...
     def remove(self, descriptor: int) -> None: ...
     def want_write(self, descriptor: int, wanted: bool) -> None: ...
     def ready(self, timeout: float | None) -> Iterable[int]: ...
@@ -39,19 +44,42 @@ class PollWatch:
 
     def __init__(self) -> None:
         self._poll = select.poll()
+        self._urgent = select.poll()
 
-    def add(self, descriptor: int) -> None:
+    def add(self, descriptor: int, *, patient: bool = False) -> None:
         self._poll.register(descriptor, select.POLLIN)
+        if not patient:
+            self._urgent.register(descriptor, select.POLLIN)
 
     def remove(self, descriptor: int) -> None:
         self._poll.unregister(descriptor)
+        with suppress(KeyError):  # a patient one is not there
+            self._urgent.unregister(descriptor)
 
     def want_write(self, descriptor: int, wanted: bool) -> None:
-        self._poll.modify(descriptor, select.POLLIN | (select.POLLOUT if wanted else 0))
+        events = select.POLLIN | (select.POLLOUT if wanted else 0)
+        self._poll.modify(descriptor, events)
+        self._urgent.modify(descriptor, events)
 
     def ready(self, timeout: float | None) -> Iterable[int]:
         # rounded up: waking a moment early would spin until the deadline
         return [fd for fd, _ in self._poll.poll(None if timeout is None else timeout * 1000 + 0.999)]
+
+    def ready_urgent(self, timeout: float | None) -> Iterable[int]:
+        """As `ready`, but captured output does not wake us for the first moments: it is read with the reply anyway.
+
+        A short cell that prints then costs one wake-up instead of two.
+        """
+        if timeout is None or timeout > PATIENCE:
+            look = self._urgent.poll
+            ready = look(0)
+            end = perf_counter() + SPIN
+            while not ready and perf_counter() < end:
+                ready = look(0)
+            ready = ready or look(PATIENCE * 1000)
+            if ready:
+                return [fd for fd, _ in ready]
+        return self.ready(timeout)
 
     def close(self) -> None:
         """Nothing to release."""
@@ -64,9 +92,9 @@ class SelectorWatch:
         self._selector = selectors.DefaultSelector()
 
     def fileno(self) -> int:
-        return int(self._selector.fileno())  # type: ignore[attr-defined]  # epoll, kqueue and devpoll all have one
+        return self._selector.fileno()
 
-    def add(self, descriptor: int) -> None:
+    def add(self, descriptor: int, *, patient: bool = False) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ)
 
     def remove(self, descriptor: int) -> None:
@@ -91,7 +119,9 @@ class Pump:
         self.watch = watch
         self._wire = channel.wire.fileno()
         self._outgoing: deque[memoryview | Iterator[bytes]] = deque()
-        self._writing = False
+        self.writing = False
+        self.refused = False
+        """Nobody took what was sent: the guest had ended before."""
         self._streams: dict[int, Stream] = {}
         self._dying_since: float | None = None
         self._exit_fd: int | None = None
@@ -100,7 +130,7 @@ class Pump:
         for descriptor, stream in ((channel.stdout, "stdout"), (channel.stderr, "stderr")):
             if descriptor is not None:
                 self._streams[descriptor] = "stdout" if stream == "stdout" else "stderr"
-                watch.add(descriptor)
+                watch.add(descriptor, patient=True)
 
     # -- actions -------------------------------------------------------------------------------
 
@@ -142,7 +172,8 @@ class Pump:
                 self._want_write(True)
                 return
             except OSError:
-                self._outgoing.clear()  # the guest is gone; reading will say so
+                self.refused = True  # the guest is gone; reading will say how
+                self._outgoing.clear()
                 break
             if sent < len(head):
                 self._outgoing[0] = head[sent:]
@@ -151,8 +182,8 @@ class Pump:
         self._want_write(False)
 
     def _want_write(self, wanted: bool) -> None:
-        if wanted != self._writing and self._wire >= 0:
-            self._writing = wanted
+        if wanted != self.writing and self._wire >= 0:
+            self.writing = wanted
             self.watch.want_write(self._wire, wanted)
 
     # -- input ---------------------------------------------------------------------------------
@@ -184,19 +215,8 @@ class Pump:
                 if got < READ_SIZE:
                     break
 
-    def idle_death(self) -> bool:
-        """Between calls: is the guest gone?"""
-        try:
-            import socket
-
-            return self.channel.wire.recv(1, socket.MSG_PEEK) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
     def _read_wire(self, now: float) -> None:
-        if self._writing:
+        if self.writing:
             self._flush()
         try:
             data = self.channel.wire.recv(READ_SIZE)

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 64
 _CHUNK = 1 << 20
+_CLOCK_GRAIN = 50_000_000  # ns; coarser than any file system's clock here
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Fingerprint = tuple[int, int, int, int]
@@ -38,6 +40,9 @@ class Delta:
     deleted: tuple[str, ...] = ()
     complete: bool = True
     total_bytes: int = 0
+
+
+NOTHING = Delta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class Workspace:
         self._home = home
         self._known: dict[str, Fingerprint] = {}
         self._complete = True
+        self._root_text = str(root)
+        self._empty_since = 0  # modification time of the folder when it was seen empty
 
     def places(self) -> dict[str, str]:
         """Environment variables that keep configuration and temporary files out of the workspace."""
@@ -73,6 +80,8 @@ class Workspace:
 
     def after_cell(self) -> Delta:
         """Compare with the state before."""
+        if self._still_empty():
+            return NOTHING
         found, complete, total = self._scan()
         known, self._known = self._known, found
         complete, self._complete = complete and self._complete, complete
@@ -86,34 +95,55 @@ class Workspace:
             total_bytes=total,
         )
 
+    def _still_empty(self) -> bool:
+        """Most cells touch no file: an empty folder whose own time has not moved is still empty.
+
+        A time that is only just past proves nothing, since a second change may carry the same one.
+        """
+        if self._known or not self._empty_since:
+            return False
+        try:
+            return os.stat(self._root_text).st_mtime_ns == self._empty_since
+        except OSError:
+            return False
+
     def _scan(self) -> tuple[dict[str, Fingerprint], bool, int]:
         """Fingerprints of all files, whether all were seen, and their size on disk."""
+        self._empty_since = 0
+        changed = os.stat(self._root_text).st_mtime_ns if self.private else 0
+        found, complete, total, folders = self._walk()
+        if self.private and not found and not folders and time.time_ns() - changed > _CLOCK_GRAIN:
+            self._empty_since = changed
+        return found, complete, total
+
+    def _walk(self) -> tuple[dict[str, Fingerprint], bool, int, int]:
         found: dict[str, Fingerprint] = {}
-        total, entries = 0, 0
+        total, entries, folders = 0, 0, 0
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
             try:
-                listing = os.scandir(os.path.join(self.root, folder))
+                listing = os.scandir(f"{self._root_text}/{folder}")
             except OSError:
                 continue  # removed or forbidden by the guest meanwhile
             with listing:
                 for entry in listing:
                     entries += 1
                     if entries > MAX_ENTRIES:
-                        return found, False, total
+                        return found, False, total, folders
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
                     if stat.S_ISDIR(status.st_mode):
+                        folders += 1
                         if depth < MAX_DEPTH:
                             pending.append((path, depth + 1))
                         continue
                     total += status.st_blocks * 512
                     found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-        return found, True, total
+        return found, True, total, folders
 
     # -- single files --------------------------------------------------------------------------
 
@@ -153,7 +183,9 @@ class Workspace:
         with self._parent(path, create=True) as (folder, name):
             temporary = f".put-{secrets.token_hex(8)}"
             try:
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+                descriptor = os.open(
+                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder
+                )
                 try:
                     view = memoryview(data)
                     while view:
@@ -215,11 +247,12 @@ class Workspace:
 
 
 def _components(path: str) -> list[str]:
-    if path.startswith("/app/"):
-        path = path[len("/app/") :]
+    path = path.removeprefix("/app/")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts or not parts or "\0" in path or len(parts) > MAX_DEPTH:
-        raise WorkspaceFileError(f"{path!r} is not a path inside the workspace", remedy="use a relative path such as data/in.csv")
+        raise WorkspaceFileError(
+            f"{path!r} is not a path inside the workspace", remedy="use a relative path such as data/in.csv"
+        )
     return parts
 
 
