@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 from cloche.config import SandboxConfig, load_config
@@ -14,7 +13,8 @@ from cloche.sandbox import SessionSandbox
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from importlib.metadata import EntryPoint
 
     from cloche.aio import AsyncSandbox
     from cloche.logger import SandboxLogger
@@ -43,9 +43,16 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
     return {"native": ("cloche.backends.native", "NativeBackend"), "fake": ("cloche.testing", "FakeBackend")}
 
 
+def _entry_points(**chosen: str) -> Iterable[EntryPoint]:
+    """Backends of other packages. Looking through all installed packages is slow, so only where it must be."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP, **chosen)
+
+
 def backend_names() -> list[str]:
     """Names of all registered backends."""
-    return sorted({*_builtin_backends(), *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*_builtin_backends(), *(point.name for point in _entry_points())})
 
 
 def find_backend(name: str) -> type[Backend]:
@@ -56,7 +63,7 @@ def find_backend(name: str) -> type[Backend]:
     if builtin is not None:
         found: type[Backend] = getattr(importlib.import_module(builtin[0]), builtin[1])
         return found
-    for point in entry_points(group=GROUP, name=name):
+    for point in _entry_points(name=name):
         loaded: type[Backend] = point.load()
         return loaded
     raise UnknownBackendError(f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}")
@@ -75,9 +82,8 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
     """The backend that `auto` takes, and why each earlier one was passed over."""
     demanded = policy.minimum_isolation if policy.minimum_isolation is not None else AUTO_MINIMUM
     skipped: dict[str, str] = {}
-    registered = set(backend_names())
     for name in AUTO_ORDER:
-        if name not in registered:
+        if name not in _builtin_backends():
             continue
         backend = find_backend(name)
         lacking = [demand for demand in policy.demands() if demand not in backend.capabilities]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Notify = Callable[[str, dict[str, Any]], None]
 
 OWN_CAPTURE_LIMIT = 8 * 1024 * 1024
+STDOUT_BUFFER = 65536
+LINES_AT_ONCE = 400  # writes; print() makes two
 _FIRST_PRIVATE = 200  # out of the way of code that closes "3 to 100"
 
 
@@ -49,16 +51,45 @@ class PipeCapture:
         for given in (out, err):
             if given not in (1, 2):
                 _os.close(given)
+        self._stdout: Any = sys.stdout
         self._identity = {target: _identity(target) for target in self._kept}
 
     def install(self) -> None:
-        """Python's own streams already sit on 1 and 2."""
-        _tolerate(sys.stdout)
-        _tolerate(sys.stderr)
+        """Give Python a stdout whose buffering can change in mid-cell; its stderr is fine as it is."""
+        import io
+
+        class Stdout(io.TextIOWrapper):
+            """Ordinary text output. As a class of Python's it has room for an attribute that stands before `write`."""
+
+        raw = io.FileIO(1, "wb", closefd=False)
+        raw.name = "<stdout>"
+        buffer = io.BufferedWriter(raw, STDOUT_BUFFER)
+        # A lone surrogate in the context must be printable.
+        self._stdout = sys.stdout = sys.__stdout__ = Stdout(buffer, "utf-8", "backslashreplace")  # type: ignore[misc]  # __stdout__ is read-only for checkers
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # Python's own
 
     def begin(self, live: bool) -> None:
-        """Line by line when somebody listens, in blocks (four times faster) when nobody does."""
-        sys.stdout.reconfigure(line_buffering=live)  # type: ignore[union-attr]  # ours, restored at each end
+        """Line by line, so that what was printed before a crash or a kill is not lost with the buffer.
+
+        A cell that goes on writing, with nobody listening, is given blocks after a while: four times as fast.
+        """
+        stdout = self._stdout
+        stdout.reconfigure(line_buffering=True)
+        write = type(stdout).write
+        left = LINES_AT_ONCE
+
+        def write_line(text: str) -> int:
+            nonlocal left
+            left -= 1
+            if not left:
+                del stdout.write
+                stdout.reconfigure(line_buffering=False)
+            return write(stdout, text)
+
+        if live:
+            stdout.__dict__.pop("write", None)
+        else:
+            stdout.write = write_line
 
     def end(self) -> None:
         """Undo what the cell did to the descriptors."""
@@ -145,8 +176,3 @@ def _identity(descriptor: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _tolerate(stream: Any) -> None:
-    """A lone surrogate in the context must be printable."""
-    stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class SessionFolder:
                 raise WorkspaceFileError(
                     f"the workspace {root} is not a folder", remedy=f"mkdir -p {root}, or leave workspace out"
                 )
-        self.id = secrets.token_hex(6)
+        self.id = os.urandom(6).hex()
         self.path = sessions_dir() / self.id
         self.path.mkdir(mode=0o700)
         home = self.path / "home"

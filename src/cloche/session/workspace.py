@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 import time
@@ -181,7 +180,7 @@ class Workspace:
     def write(self, path: str, data: bytes) -> None:
         """Put a file there, whole or not at all, replacing what has that name (a link is replaced, not followed)."""
         with self._parent(path, create=True) as (folder, name):
-            temporary = f".put-{secrets.token_hex(8)}"
+            temporary = f".put-{os.urandom(8).hex()}"
             try:
                 descriptor = os.open(
                     temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder
