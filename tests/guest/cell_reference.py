@@ -263,10 +263,7 @@ def random_cells(fragments: list[str], count: int, seed: int = 0) -> list[str]:
     choose = random.Random(seed)
     joints = ["\n"] * 8 + ["; ", ";", "", " ", "\n\n", "\n  ", "\r\n", "\\\n", "\n\f", "\n\t"]
     return [
-        "".join(
-            choose.choice(fragments) + choose.choice(joints)
-            for _ in range(choose.choice((1, 2, 2, 3, 3, 4, 6)))
-        )
+        "".join(choose.choice(fragments) + choose.choice(joints) for _ in range(choose.choice((1, 2, 2, 3, 3, 4, 6))))
         for _ in range(count)
     ]
 

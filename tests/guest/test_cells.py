@@ -48,9 +48,7 @@ y) ¦ { ¦ } ¦ ( ¦ ) ¦ [ ¦ ] ¦ {
 
 def fragments() -> list[str]:
     wide_letter = "from __\uff46uture__ import annotations"
-    return [part.strip("\n").removeprefix(" ").removesuffix(" ") for part in FRAGMENTS.split("¦")] + [
-        wide_letter
-    ]
+    return [part.strip("\n").removeprefix(" ").removesuffix(" ") for part in FRAGMENTS.split("¦")] + [wide_letter]
 
 
 def ask(python: Interpreter, expression: str, *args: object) -> Any:
@@ -158,9 +156,7 @@ def test_a_semicolon_in_a_string_or_comment_hides_nothing(python, source):
     assert value_of(python, source) is not None
 
 
-@pytest.mark.parametrize(
-    "source", ["", "\n", "  \n\t\n", "# a comment", "\n  # one\n# two\n", "\f", "\r\n", "# \\"]
-)
+@pytest.mark.parametrize("source", ["", "\n", "  \n\t\n", "# a comment", "\n  # one\n# two\n", "\f", "\r\n", "# \\"])
 def test_a_cell_without_code_is_empty(python, source):
     assert ask(python, "shape(a)", source) == (0, False)
 
