@@ -1,0 +1,86 @@
+"""The fixtures of the suite: one sandbox, whichever backend and whichever API is under test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from cloche.conformance.facade import AsyncAsSync
+from cloche.factory import create_async_sandbox, create_sandbox, find_backend
+from cloche.pytest_plugin import chosen_backends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from anyio.from_thread import BlockingPortal
+
+    from cloche.sandbox import SessionSandbox
+
+    OpenSandbox = Callable[..., SessionSandbox]
+
+APIS = ("sync", "async")
+
+
+def declare_markers(config: pytest.Config) -> None:
+    """For `pytest_configure`."""
+    config.addinivalue_line("markers", "needs(*capabilities): a behaviour that only some backends can have")
+    config.addinivalue_line("markers", "api(name): a behaviour of the sync or of the async API alone")
+
+
+def run_on(metafunc: pytest.Metafunc, default: tuple[str, ...]) -> None:
+    """For `pytest_generate_tests`: each behaviour on each backend (``--backend``, or `default`) and each API."""
+    if "cloche_api" not in metafunc.fixturenames:
+        return
+    only = metafunc.definition.get_closest_marker("api")
+    names = chosen_backends(metafunc.config) or default
+    metafunc.parametrize("cloche_backend", [_parameter(metafunc, name) for name in names])
+    metafunc.parametrize("cloche_api", only.args if only is not None else APIS)
+
+
+def _parameter(metafunc: pytest.Metafunc, name: str) -> Any:
+    needed = {word for marker in metafunc.definition.iter_markers("needs") for word in marker.args}
+    missing = sorted(needed - find_backend(name).capabilities)
+    reason = f"the {name} backend does not have {', '.join(missing)}"
+    return pytest.param(name, marks=[pytest.mark.skip(reason=reason)] if missing else [])
+
+
+@pytest.fixture
+def cloche_api() -> str:
+    """``sync`` or ``async``."""
+    return "sync"
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[BlockingPortal]:
+    """An event loop in a thread of its own."""
+    from anyio.from_thread import start_blocking_portal
+
+    with start_blocking_portal("asyncio") as portal:
+        yield portal
+
+
+@pytest.fixture
+def open_sandbox(cloche_backend: str, cloche_api: str, request: pytest.FixtureRequest) -> Iterator[OpenSandbox]:
+    """Makes sandboxes, with the arguments of `create_sandbox`; all are destroyed when the test is over."""
+    made: list[SessionSandbox] = []
+
+    def make(*args: Any, **options: Any) -> SessionSandbox:
+        options.setdefault("backend", cloche_backend)
+        if cloche_api == "async":
+            portal = request.getfixturevalue("portal")
+            bare = portal.call(lambda: create_async_sandbox(*args, **options))
+            made.append(cast("SessionSandbox", AsyncAsSync(portal, bare)))
+        else:
+            made.append(create_sandbox(*args, **options))
+        return made[-1]
+
+    yield make
+    for sandbox in made:
+        sandbox.destroy()
+
+
+@pytest.fixture
+def sandbox(open_sandbox: OpenSandbox) -> SessionSandbox:
+    """A fresh sandbox with the default policy."""
+    return open_sandbox()
