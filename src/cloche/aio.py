@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ class AsyncSandbox:
             on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
         )  # fmt: skip
         self._driver = AsyncDriver(self._core)
+        # one that is forgotten is ended when it is collected, or with the process
+        weakref.finalize(self, self._core.close)
 
     # -- the session ---------------------------------------------------------------------------
 

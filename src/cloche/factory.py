@@ -43,11 +43,11 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
     return {"native": ("cloche.backends.native", "NativeBackend"), "fake": ("cloche.testing", "FakeBackend")}
 
 
-def _entry_points(**chosen: str) -> Iterable[EntryPoint]:
+def _entry_points() -> Iterable[EntryPoint]:
     """Backends of other packages. Looking through all installed packages is slow, so only where it must be."""
     from importlib.metadata import entry_points
 
-    return entry_points(group=GROUP, **chosen)
+    return entry_points(group=GROUP)
 
 
 def backend_names() -> list[str]:
@@ -63,17 +63,24 @@ def find_backend(name: str) -> type[Backend]:
     if builtin is not None:
         found: type[Backend] = getattr(importlib.import_module(builtin[0]), builtin[1])
         return found
-    for point in _entry_points(name=name):
-        loaded: type[Backend] = point.load()
-        return loaded
+    for point in _entry_points():
+        if point.name == name:
+            loaded: type[Backend] = point.load()
+            return loaded
     raise UnknownBackendError(f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}")
 
 
 def probe_backends(**options: Any) -> dict[str, Availability]:
-    """What each registered backend says of this machine."""
+    """What each registered backend says of this machine. One that cannot even be imported is not available."""
+    from cloche.session.channel import Availability
+
     found = {}
     for name in backend_names():
-        backend = find_backend(name)
+        try:
+            backend = find_backend(name)
+        except (ImportError, AttributeError) as exc:
+            found[name] = Availability(False, f"cannot be imported: {exc}", "install or remove the package that registers it")
+            continue
         found[name] = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -83,6 +84,8 @@ class SessionSandbox(BaseSandbox):
             on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
         )  # fmt: skip
         self._driver = SyncDriver(self._core)
+        # one that is forgotten is ended when it is collected, or with the process
+        weakref.finalize(self, self._driver.dispose)
 
     # -- the session ---------------------------------------------------------------------------
 

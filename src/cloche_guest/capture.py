@@ -75,7 +75,7 @@ class PipeCapture:
         """
         stdout = self._stdout
         stdout.reconfigure(line_buffering=True)
-        write = type(stdout).write
+        write: Callable[[Any, str], int] = type(stdout).write
         left = LINES_AT_ONCE
 
         def write_line(text: str) -> int:

@@ -35,6 +35,7 @@ class Bell:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
+        self.owner = os.getpid()
         self._open = threading.Lock()  # a late ring must not hit a descriptor that has become another's
 
     def ring(self) -> None:

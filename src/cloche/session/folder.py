@@ -14,6 +14,7 @@ from cloche.paths import sessions_dir
 from cloche.session.workspace import Workspace, remove_tree
 
 RECORD = "session.json"
+_ID = re.compile(r"[0-9a-f]{12}")
 
 
 class SessionFolder:
@@ -36,6 +37,7 @@ class SessionFolder:
             root.mkdir()
         self.workspace = Workspace(root, private=given is None, home=home)
         self._backend = backend
+        self._owner = os.getpid()
 
     def record(self, guest_pid: int | None) -> None:
         """Note who owns this session and which process is its guest."""
@@ -52,8 +54,9 @@ class SessionFolder:
         (self.path / RECORD).write_text(json.dumps(data), "utf-8")
 
     def remove(self) -> None:
-        """Remove everything but a workspace that was given."""
-        remove_tree(self.path)
+        """Remove everything but a workspace that was given. A forked child leaves its parent's session alone."""
+        if self._owner == os.getpid():
+            remove_tree(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ def find_sessions() -> list[FoundSession]:
     """All sessions of this user, oldest first. A folder without a readable record belongs to no host."""
     found = []
     for path in sessions_dir().iterdir():
+        if not _ID.fullmatch(path.name):
+            continue  # not ours: the folder may have been named by mistake, and what is found here may be removed
         data: dict[str, object] = {}
         with suppress(OSError, ValueError):
             loaded = json.loads((path / RECORD).read_text("utf-8"))

@@ -26,7 +26,7 @@ class FrameReader:
 
     def __init__(self, max_frame: int, max_attachment: int) -> None:
         self._max_frame = max_frame
-        self._max_attachment = max_attachment
+        self.max_attachment = max_attachment
         self._parts: list[bytes] = []
         self._size = 0
         self._open: tuple[dict[str, Any], bytearray, int] | None = None
@@ -60,7 +60,7 @@ class FrameReader:
             announced = message.get("attachment")
             if announced is None:
                 yield message, None
-            elif type(announced) is not int or not 0 <= announced <= self._max_attachment:
+            elif type(announced) is not int or not 0 <= announced <= self.max_attachment:
                 raise ProtocolError("the guest announced an attachment that is not allowed", cause=repr(announced)[:80])
             elif announced == 0:
                 yield message, b""

@@ -80,7 +80,7 @@ class Machine:
         self._read_cpu = read_cpu
         self._frames = FrameReader(
             ESCAPE_GROWTH * max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
-            policy.snapshot_max_bytes + FRAME_SLACK,
+            max_attachment=0,
         )
         self._next_id = 0
         self._expected: list[tuple[int, str]] = []
@@ -121,6 +121,10 @@ class Machine:
             self._submit(Call("ping"))
         for call in calls:
             self._submit(call)
+        # raw bytes are an answer to one question only
+        self._frames.max_attachment = (
+            self._policy.snapshot_max_bytes + FRAME_SLACK if calls[-1].method == "snapshot" else 0
+        )
         self.tick(now)
 
     def _submit(self, call: Call) -> None:
@@ -148,7 +152,7 @@ class Machine:
             for message, attachment in self._frames.feed(data):
                 self._take(message, attachment, now)
         except ProtocolError as exc:
-            self._break_off(exc)
+            self.break_off(exc)
 
     def receive_output(self, stream: Stream, data: bytes) -> None:
         """Bytes from a capture pipe."""
@@ -255,7 +259,7 @@ class Machine:
         if self.desk.busy:
             self.desk.abandon_all("the cell ended before the host answered")
 
-    def _break_off(self, exc: ProtocolError) -> None:
+    def break_off(self, exc: ProtocolError) -> None:
         """The guest is not to be trusted with another byte."""
         self.actions.append(Kill())
         self._finish(Finished(death="protocol", detail=str(exc)))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from cloche.errors import ProtocolError
 from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 READ_SIZE = 1 << 18
 DRAIN_LIMIT = 1 << 22
 """A child that never stops writing must not keep a finished cell open: more than any pipe can hold."""
+MAX_UNSENT = 20_000
+"""Frames. More than any number of waiting threads; a guest that asks without end must not fill our memory."""
 DEATH_PATIENCE = 0.05
 PATIENCE = 0.002
 SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
@@ -152,6 +155,10 @@ class Pump:
                 left.append(action)
         if self._outgoing:
             self._flush()
+            if len(self._outgoing) > MAX_UNSENT and self.machine.finished is None:
+                self.machine.break_off(ProtocolError("the guest does not read the answers to its calls"))
+                self._outgoing.clear()
+                self._kill(now)
         return left
 
     def _flush(self) -> None:

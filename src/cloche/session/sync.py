@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,10 +81,7 @@ class SyncDriver:
         core.closed = True
         self.cancel()
         with self._turn:
-            core.close()
-            bell, self._bell = self._bell, None
-            if bell is not None:
-                bell.close()
+            self.dispose()
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -130,6 +128,13 @@ class SyncDriver:
         return watch
 
     def _hearing(self) -> Bell:
-        if self._bell is None:
+        if self._bell is None or self._bell.owner != os.getpid():
             self._bell = Bell()
         return self._bell
+
+    def dispose(self) -> None:
+        """For a sandbox that nobody holds any more, and for the end of the process."""
+        self._core.close()
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.close()
