@@ -39,6 +39,7 @@ class SessionFolder:
         self.workspace = Workspace(root, private=given is None, home=home)
         self._backend = backend
         self._owner = os.getpid()
+        self.record(None)  # a session that has no guest yet is nobody's leftover
 
     def record(self, guest_pid: int | None) -> None:
         """Note who owns this session and which process is its guest."""
