@@ -84,7 +84,7 @@ def _split_text(text: str, filename: str, flags: int) -> Cell | None:
     head = text[:start]
     if not head.strip(" \t\n"):
         return _one_statement(text, start, filename, flags)
-    if head.endswith("\\\n") or text[start] == "\\" or _may_import_future(text, start):
+    if _may_import_future(text, start):
         return None
     try:
         first = compile(head, filename, "exec", flags, True)

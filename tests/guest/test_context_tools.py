@@ -456,5 +456,9 @@ def test_text_made_of_brackets_is_given_up(python, expression):
     assert evaluate(python, f"extract_json({expression})") is None
 
 
+def test_thousands_of_broken_documents_are_passed_over(python):
+    assert evaluate(python, "extract_json('[1, oops] {\"a\": oops} ' * 5000 + '{\"a\": 1}')") == {"a": 1}
+
+
 def test_prose_with_many_brackets_is_searched_to_its_end(python):
     assert evaluate(python, "extract_json('see [the link](here) {x} ' * 100000 + '{\"a\": 1}')") == {"a": 1}
