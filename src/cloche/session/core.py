@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cloche.errors import (
     CallTimeoutError,
     IsolationError,
+    PolicyError,
     ProtocolError,
     RequestError,
     SessionClosedError,
     SessionLostError,
     StartError,
     UnsupportedError,
+    WorkspaceFileError,
 )
 from cloche.guidance import guidance_for
 from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, SessionState, Usage
@@ -30,7 +32,7 @@ from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply
 from cloche.session.pump import Pump, Watch
-from cloche_guest.codes import PROTOCOL
+from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,6 +104,34 @@ class SessionCore:
         if self._folder is None:
             self._folder = SessionFolder(self.backend.name, self._given_workspace)
         return self._folder
+
+    def limit_ms(self, timeout_ms: int | None) -> int:
+        """The deadline of one call."""
+        if timeout_ms is None:
+            return self.policy.timeout_ms
+        if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
+            raise PolicyError(
+                f"timeout_ms must be a whole number of at least 1, not {timeout_ms!r}", field="timeout_ms"
+            )
+        return timeout_ms
+
+    def put_file(self, path: str, data: bytes | str) -> None:
+        """Write a file into the workspace, within its quota."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        limit = self.policy.workspace_bytes
+        if len(content) > limit:
+            raise WorkspaceFileError(
+                f"{path} has {len(content)} bytes; the workspace may hold {limit}",
+                remedy="raise policy.workspace_bytes",
+            )
+        self.folder.workspace.write(path, content)
+        self.logger.log_file_event("put", path=path, size=len(content))
+
+    def get_file(self, path: str) -> bytes:
+        """Read a file of the workspace."""
+        content = self.folder.workspace.read(path, self.policy.workspace_bytes)
+        self.logger.log_file_event("get", path=path, size=len(content))
+        return content
 
     def list_files(self) -> list[FileInfo]:
         """Plain files of the workspace."""
@@ -230,7 +260,12 @@ class SessionCore:
             if finished.failed_method is not None:
                 self._forget_guest()
                 raise StartError("the guest refused to start", cause=finished.error["message"])
-            raise RequestError(f"execute: {finished.error['message']}")
+            if finished.error["code"] != INTERNAL_ERROR:
+                raise RequestError(f"execute: {finished.error['message']}")
+            # the cell was accepted; what failed is the making of its reply
+            kind = finished.error["message"][:200]
+            said = {"outcome": "memory" if kind == "MemoryError" else "error", "exception": {"type": kind}}
+            finished = Finished(result=said, stop=finished.stop)
         guest.greeted = True
         try:
             result = self._build(code, guest, finished, (now - started) * 1000, timeout_ms)
@@ -262,7 +297,8 @@ class SessionCore:
         exception = replies.exception(data)
         outcome, error, exit_code = _judge(finished, data, exception, timeout_ms)
         if exception is not None and outcome in ("error", "memory"):
-            machine.receive_output("stderr", exception.traceback.encode("utf-8", "replace"))
+            # straight to the sink: as an event it would reach the listener of the next cell
+            machine.sinks["stderr"].feed(exception.traceback.encode("utf-8", "replace"))
         stdout, stdout_cut = machine.sinks["stdout"].finish()
         stderr, stderr_cut = machine.sinks["stderr"].finish()
         delta = guest.channel.workspace.after_cell()
