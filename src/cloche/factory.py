@@ -79,7 +79,9 @@ def probe_backends(**options: Any) -> dict[str, Availability]:
         try:
             backend = find_backend(name)
         except (ImportError, AttributeError) as exc:
-            found[name] = Availability(False, f"cannot be imported: {exc}", "install or remove the package that registers it")
+            found[name] = Availability(
+                False, f"cannot be imported: {exc}", "install or remove the package that registers it"
+            )
             continue
         found[name] = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
     return found

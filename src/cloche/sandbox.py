@@ -169,16 +169,11 @@ class SessionSandbox(BaseSandbox):
 
     def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
         """Write a file into the workspace."""
-        content = data.encode() if isinstance(data, str) else bytes(data)
-        self._driver.exclusive(lambda: self._core.folder.workspace.write(path, content), timeout_ms)
-        self.logger.log_file_event("put", path=path, size=len(content))
+        self._driver.exclusive(lambda: self._core.put_file(path, data), timeout_ms)
 
     def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
         """Read a file of the workspace; links are not followed."""
-        limit = self.policy.workspace_bytes
-        content = self._driver.exclusive(lambda: self._core.folder.workspace.read(path, limit), timeout_ms)
-        self.logger.log_file_event("get", path=path, size=len(content))
-        return content
+        return self._driver.exclusive(lambda: self._core.get_file(path), timeout_ms)
 
     def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
         """Plain files of the workspace, sorted by path."""

@@ -52,21 +52,21 @@ class PipeCapture:
             if given not in (1, 2):
                 _os.close(given)
         self._stdout: Any = sys.stdout
+        self._stderr: Any = sys.stderr
         self._identity = {target: _identity(target) for target in self._kept}
 
     def install(self) -> None:
         """Give Python a stdout whose buffering can change in mid-cell; its stderr is fine as it is."""
-        import io
-
-        class Stdout(io.TextIOWrapper):
-            """Ordinary text output. As a class of Python's it has room for an attribute that stands before `write`."""
-
-        raw = io.FileIO(1, "wb", closefd=False)
-        raw.name = "<stdout>"
-        buffer = io.BufferedWriter(raw, STDOUT_BUFFER)
-        # A lone surrogate in the context must be printable.
-        self._stdout = sys.stdout = sys.__stdout__ = Stdout(buffer, "utf-8", "backslashreplace")  # type: ignore[misc]  # __stdout__ is read-only for checkers
+        self._stdout = sys.stdout = sys.__stdout__ = _text_output(1)  # type: ignore[misc]  # __stdout__ is read-only for checkers
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # Python's own
+
+    def streams(self) -> tuple[Any, Any]:
+        """Python's stdout and stderr, made anew where a cell closed or took them apart."""
+        if _is_broken(self._stdout):
+            self._stdout = sys.__stdout__ = _text_output(1)  # type: ignore[misc]  # read-only for checkers
+        if _is_broken(self._stderr):
+            self._stderr = sys.__stderr__ = _text_output(2)  # type: ignore[misc]  # read-only for checkers
+        return self._stdout, self._stderr
 
     def begin(self, live: bool) -> None:
         """Line by line, so that what was printed before a crash or a kill is not lost with the buffer.
@@ -106,22 +106,27 @@ class OwnCapture:
         self._files = {1: _unlinked_file(), 2: _unlinked_file()}
         for target, source in self._files.items():
             _os.dup2(source, target)
+        self._streams: dict[str, Any] = {}
 
     def install(self) -> None:
         """Give Python streams that speak to the host; what goes past them lands in the files."""
+        sys.stdout, sys.stderr = self.streams()
+
+    def streams(self) -> tuple[Any, Any]:
+        """Python's stdout and stderr, made anew where a cell closed or took them apart."""
+        for name in ("stdout", "stderr"):
+            if name not in self._streams or _is_broken(self._streams[name]):
+                self._streams[name] = self._open(name)
+                setattr(sys, "__%s__" % name, self._streams[name])
+        return self._streams["stdout"], self._streams["stderr"]
+
+    def _open(self, name: str) -> Any:
         import io
 
-        for target, name in ((1, "stdout"), (2, "stderr")):
-            raw = _notifying_stream(io, self._notify, name)
-            stream = io.TextIOWrapper(
-                io.BufferedWriter(raw, 8192),
-                "utf-8",
-                "backslashreplace",
-                line_buffering=True,
-                write_through=target == 2,
-            )
-            setattr(sys, name, stream)
-            setattr(sys, "__%s__" % name, stream)
+        buffer = io.BufferedWriter(_notifying_stream(io, self._notify, name), 8192)
+        return io.TextIOWrapper(
+            buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=name == "stderr"
+        )
 
     def begin(self, live: bool) -> None:
         """Nothing to prepare: the streams are live."""
@@ -139,6 +144,26 @@ class OwnCapture:
                 if size > len(data):
                     text += "\n... [truncated, %d bytes omitted]" % (size - len(data))
                 self._notify("output", {"stream": "stdout" if target == 1 else "stderr", "text": text})
+
+
+def _text_output(descriptor: int) -> Any:
+    """A text stream on 1 or 2. A lone surrogate in the context must be printable."""
+    import io
+
+    class Output(io.TextIOWrapper):
+        """Ordinary text output. As a class of Python's it has room for an attribute that stands before `write`."""
+
+    raw = io.FileIO(descriptor, "wb", closefd=False)
+    raw.name = "<stdout>" if descriptor == 1 else "<stderr>"
+    buffer = io.BufferedWriter(raw, STDOUT_BUFFER)
+    return Output(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=descriptor == 2)
+
+
+def _is_broken(stream: Any) -> bool:
+    try:
+        return bool(stream.closed)
+    except ValueError:  # detached from its buffer
+        return True
 
 
 def _notifying_stream(io: Any, notify: Notify, name: str) -> Any:

@@ -12,6 +12,7 @@ from cloche_guest.bridges import BridgeError, Bridges
 from cloche_guest.cells import compile_cell
 from cloche_guest.codes import (
     BAD_STATE,
+    INTERNAL_ERROR,
     INTERRUPTED,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -58,7 +59,6 @@ class Kernel:
         self.bridges = Bridges(link.call, self._flush_quietly, self._current_context)
         self.workspace: str | None = None
         self.value_limit = 1 << 26
-        self._streams = (sys.stdout, sys.stderr)
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
             "initialize": self.initialize,
@@ -110,6 +110,8 @@ class Kernel:
         except (KeyError, TypeError, ValueError) as exc:
             text = "bad parameters: %s: %s" % (type(exc).__name__, exc)
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INVALID_PARAMS, "message": text}}
+        except Exception as exc:  # most likely no memory is left for the reply itself
+            reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INTERNAL_ERROR, "message": type(exc).__name__}}
         signals.end_call()
         return (None, None) if number is None else (reply, attachment)
 
@@ -191,10 +193,12 @@ class Kernel:
         _, trouble = self.runner.guarded(self._flush)
         if trouble is not None and raised is None and isinstance(trouble, KeyboardInterrupt):
             raised = trouble
-        if (sys.stdout, sys.stderr) != self._streams:
-            sys.stdout, sys.stderr = self._streams
-            self._flush_quietly()
         self.capture.end()
+        stdout, stderr = self.capture.streams()
+        # By identity: an object that a cell put there may compare as it likes, or be missing.
+        if getattr(sys, "stdout", None) is not stdout or getattr(sys, "stderr", None) is not stderr:
+            sys.stdout, sys.stderr = stdout, stderr
+            self._flush_quietly()
         self.space.restore_reserved()
         result: dict[str, Any] = {"outcome": "ok", "interrupts": state.delivered}
         if value is not None:

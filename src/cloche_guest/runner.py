@@ -31,23 +31,21 @@ class Runner:
         try:
             if state.pending:  # it came while the cell was compiled
                 raise KeyboardInterrupt
-            for code in cell.body:
-                if code.co_flags & COROUTINE:
-                    self._drive(eval(code, names))
-                else:
+            if _awaits(cell):
+                result = self._drive(_run_awaiting(cell, names))
+            else:
+                for code in cell.body:
                     exec(code, names)
-                if state.sticky:  # swallowed by the last statement
-                    raise state.sticky
-            if cell.last is not None:
-                result = eval(cell.last, names)
-                if cell.last.co_flags & COROUTINE:
-                    result = self._drive(result)
-                if result is not None:
-                    names["_"] = result
-                    value = on_value(result)
+                    if state.sticky:  # swallowed by the last statement
+                        raise state.sticky
+                result = None if cell.last is None else eval(cell.last, names)
+            if result is not None:
+                names["_"] = result
+                value = on_value(result)
             if state.sticky:
                 raise state.sticky
-            sys.stdout.flush()
+            if getattr(sys, "stdout", None) is not None:  # a cell may do without
+                sys.stdout.flush()
         except BaseException as exc:
             raised = exc
         state.user = False
@@ -80,3 +78,25 @@ class Runner:
         except KeyboardInterrupt:
             task.cancel()  # takes effect when the loop next runs
             raise
+
+
+def _awaits(cell: Cell) -> bool:
+    for code in cell.body:
+        if code.co_flags & COROUTINE:
+            return True
+    return cell.last is not None and bool(cell.last.co_flags & COROUTINE)
+
+
+async def _run_awaiting(cell: Cell, names: dict[str, Any]) -> Any:
+    """All parts of a cell inside the running loop, also those that do not await: they may create tasks."""
+    for code in cell.body:
+        if code.co_flags & COROUTINE:
+            await eval(code, names)
+        else:
+            exec(code, names)
+        if state.sticky:
+            raise state.sticky
+    if cell.last is None:
+        return None
+    result = eval(cell.last, names)
+    return await result if cell.last.co_flags & COROUTINE else result

@@ -81,7 +81,7 @@ class _Encoder:
 
             self.spend(len(value) * 4 // 3 + 16)
             return {"$": "bytes", "v": binascii.b2a_base64(value, newline=False).decode("ascii")}
-        return self.rich(value, kind)
+        return self.rich(value, kind, depth)
 
     def container(self, value: Any, kind: type, depth: int) -> Any:
         mark = id(value)
@@ -102,8 +102,12 @@ class _Encoder:
         finally:
             self.open.discard(mark)
 
-    def rich(self, value: Any, kind: type) -> Any:
+    def rich(self, value: Any, kind: type, depth: int) -> Any:
         module, name = kind.__module__, kind.__qualname__
+        if module == "collections" and name in ("Counter", "OrderedDict", "defaultdict"):
+            return self.container(dict(value), dict, depth)
+        if module == "numpy" and _is_numpy_scalar(value):
+            return self.encode(value.item(), depth)
         if module == "datetime" and name in ("datetime", "date", "time") and not _foreign_zone(value):
             return {"$": name, "v": value.isoformat()}
         if module == "datetime" and name == "timedelta":
@@ -124,6 +128,18 @@ class BatchFailure(str):
     """One failed item of a batch: reads ``[Error: ...]``, and can be told from an answer by its type."""
 
     __slots__ = ()
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    """A numpy number or truth value that has an ordinary form (a long double has none and would come back as it is)."""
+    import sys
+
+    numpy = sys.modules.get("numpy")
+    return (
+        numpy is not None
+        and isinstance(value, numpy.generic)
+        and type(value.item()) in (bool, int, float, complex, str)
+    )
 
 
 def _foreign_zone(value: Any) -> bool:

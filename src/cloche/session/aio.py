@@ -43,7 +43,7 @@ class AsyncDriver:
     ) -> SandboxResult:
         """Run a cell."""
         core = self._core
-        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        limit = core.limit_ms(timeout_ms)
         started = await self._enter(limit)
         try:
             guest = await self._drive(
@@ -56,7 +56,7 @@ class AsyncDriver:
     async def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
         core = self._core
-        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        limit = core.limit_ms(timeout_ms)
         started = await self._enter(limit)
         try:
             guest = await self._drive(operation.call, started, limit, None)
@@ -66,7 +66,7 @@ class AsyncDriver:
 
     async def exclusive(self, action: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Run host-side work (files, reset) when no call is under way, in a thread: a disk may be slow."""
-        await self._enter(self._core.policy.timeout_ms if timeout_ms is None else timeout_ms)
+        await self._enter(self._core.limit_ms(timeout_ms))
         try:
             return await anyio.to_thread.run_sync(action)
         finally:

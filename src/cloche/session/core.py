@@ -109,7 +109,7 @@ class SessionCore:
         """The deadline of one call."""
         if timeout_ms is None:
             return self.policy.timeout_ms
-        if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
+        if type(timeout_ms) is not int or timeout_ms < 1:
             raise PolicyError(
                 f"timeout_ms must be a whole number of at least 1, not {timeout_ms!r}", field="timeout_ms"
             )

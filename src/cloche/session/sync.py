@@ -39,7 +39,7 @@ class SyncDriver:
     ) -> SandboxResult:
         """Run a cell."""
         core = self._core
-        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        limit = core.limit_ms(timeout_ms)
         started = self._enter(limit)
         try:
             guest = self._drive(lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output)
@@ -50,7 +50,7 @@ class SyncDriver:
     def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
         core = self._core
-        limit = core.policy.timeout_ms if timeout_ms is None else timeout_ms
+        limit = core.limit_ms(timeout_ms)
         started = self._enter(limit)
         try:
             guest = self._drive(operation.call, started, limit, None)
@@ -60,7 +60,7 @@ class SyncDriver:
 
     def exclusive(self, action: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Run host-side work (files, reset) when no call is under way."""
-        self._enter(self._core.policy.timeout_ms if timeout_ms is None else timeout_ms)
+        self._enter(self._core.limit_ms(timeout_ms))
         try:
             return action()
         finally:
