@@ -21,12 +21,18 @@ _NETWORK_WORDS = re.compile(
 
 
 def guidance_for(
-    outcome: str, exception: ExceptionInfo | None, policy: ExecutionPolicy, *, network_off: bool, detail: str = ""
+    outcome: str,
+    exception: ExceptionInfo | None,
+    policy: ExecutionPolicy,
+    timeout_ms: int,
+    *,
+    network_off: bool,
+    detail: str = "",
 ) -> str | None:
     """The sentence for a result, or None when there is nothing to say."""
     if outcome == "timeout":
         return (
-            f"The code ran longer than {policy.timeout_ms} ms: make it do less at a time, or raise the time-out "
+            f"The code ran longer than {timeout_ms} ms: make it do less at a time, or raise the time-out "
             "(timeout_ms=..., --timeout)."
         )
     if outcome == "memory" or (outcome == "killed" and "SIGKILL" in detail):

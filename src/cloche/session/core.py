@@ -24,14 +24,12 @@ from cloche.errors import (
     UnsupportedError,
     WorkspaceFileError,
 )
-from cloche.guidance import guidance_for
-from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, SessionState, Usage
-from cloche.session import replies
 from cloche.session.callbacks import Callbacks
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply
 from cloche.session.pump import Pump, Watch
+from cloche.session.verdict import build_result
 from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 
 if TYPE_CHECKING:
@@ -39,8 +37,9 @@ if TYPE_CHECKING:
 
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
+    from cloche.result import SandboxResult
     from cloche.session.channel import Backend, Channel
-    from cloche.session.workspace import Delta, FileInfo
+    from cloche.session.workspace import FileInfo
 
 T = TypeVar("T")
 
@@ -252,7 +251,7 @@ class SessionCore:
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
         """The result of a finished cell, however it ended."""
         finished = _finished(guest)
-        now = clock()
+        elapsed = (clock() - started) * 1000
         if finished.death is not None:
             self._forget_guest()
             self._raise_absence(guest, finished)
@@ -268,11 +267,11 @@ class SessionCore:
             finished = Finished(result=said, stop=finished.stop)
         guest.greeted = True
         try:
-            result = self._build(code, guest, finished, (now - started) * 1000, timeout_ms)
+            result = build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
         except ProtocolError as exc:
             self._forget_guest()
             finished = Finished(death="protocol", detail=str(exc), stop=finished.stop)
-            result = self._build(code, guest, finished, (now - started) * 1000, timeout_ms)
+            result = build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
         self._log_limits(result)
         self.logger.log_execution_complete(result)
         return result
@@ -292,70 +291,6 @@ class SessionCore:
             text, _ = guest.machine.sinks["stderr"].finish()
             raise StartError("the guest did not start", cause=f"{finished.detail} {text.strip()[-500:]}".strip())
 
-    def _build(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:
-        machine, data = guest.machine, finished.result or {}
-        exception = replies.exception(data)
-        outcome, error, exit_code = _judge(finished, data, exception, timeout_ms)
-        if exception is not None and outcome in ("error", "memory"):
-            # straight to the sink: as an event it would reach the listener of the next cell
-            machine.sinks["stderr"].feed(exception.traceback.encode("utf-8", "replace"))
-        stdout, stdout_cut = machine.sinks["stdout"].finish()
-        stderr, stderr_cut = machine.sinks["stderr"].finish()
-        delta = guest.channel.workspace.after_cell()
-        state: SessionState = "kept" if finished.death is None else "reset"
-        took = data.get("elapsed_ms")
-        duration = took if type(took) is float and 0 <= took <= elapsed else elapsed
-        peak, cpu = data.get("peak_bytes"), data.get("cpu_ms")
-        return SandboxResult(
-            outcome=outcome,
-            stdout=stdout,
-            stderr=stderr,
-            error=error,
-            exception=exception if outcome in ("error", "memory") else None,
-            exit_code=exit_code,
-            duration_ms=duration,
-            memory_used_bytes=peak if type(peak) is int and peak > 0 else None,
-            files_created=delta.created,
-            files_modified=delta.modified,
-            files_deleted=delta.deleted,
-            workspace_path=str(guest.channel.workspace.root),
-            value=replies.text(data, "value") if type(data.get("value")) is str else None,
-            displays=tuple(machine.displays),
-            stdout_truncated=stdout_cut,
-            stderr_truncated=stderr_cut,
-            session_state=state,
-            isolation=guest.channel.isolation,
-            layers=guest.channel.layers,
-            usage=Usage(
-                cpu_ms=cpu if type(cpu) is float and cpu >= 0 else None,
-                bridge_calls=machine.desk.calls,
-                bridge_ms=machine.bridge_seconds * 1000,
-                stdout_bytes=machine.sinks["stdout"].total_bytes,
-                stderr_bytes=machine.sinks["stderr"].total_bytes,
-            ),
-            guidance=self._guidance(outcome, exception, finished, delta, guest.channel, timeout_ms),
-            metadata=_metadata(delta, finished),
-            code=code,
-        )
-
-    def _guidance(
-        self,
-        outcome: str,
-        exception: ExceptionInfo | None,
-        finished: Finished,
-        delta: Delta,
-        channel: Channel,
-        timeout_ms: int,
-    ) -> str | None:
-        workspace = channel.workspace
-        if workspace.private and delta.total_bytes > self.policy.workspace_bytes:
-            return (
-                f"The workspace holds {delta.total_bytes} bytes, over its quota of {self.policy.workspace_bytes}: "
-                "remove files, or raise policy.workspace_bytes."
-            )
-        policy = self.policy.replace(timeout_ms=timeout_ms) if timeout_ms != self.policy.timeout_ms else self.policy
-        return guidance_for(outcome, exception, policy, network_off="network" in channel.layers, detail=finished.detail)
-
     def _log_limits(self, result: SandboxResult) -> None:
         events = {"timeout": "timeout", "memory": "memory_limit", "killed": "killed", "out_of_fuel": "fuel_exhaustion"}
         if result.outcome in events:
@@ -367,45 +302,3 @@ def _finished(guest: Guest) -> Finished:
     if finished is None:
         raise RuntimeError("the driver stopped before the machine had finished")
     return finished
-
-
-def _judge(
-    finished: Finished, data: dict[str, Any], exception: ExceptionInfo | None, timeout_ms: int
-) -> tuple[Outcome, str | None, int]:
-    """(outcome, error text, exit code). What the host did outranks what the guest says."""
-    said = replies.text(data, "outcome", "ok")
-    if said not in replies.GUEST_OUTCOMES:
-        raise ProtocolError("the guest reported an outcome that does not exist", cause=said[:80])
-    touched = finished.death is not None or said == "interrupted" or replies.field(data, "interrupts", int, 0) > 0
-    if finished.stop is not None and (touched or said != "ok"):
-        text = f"timeout: the cell ran longer than {timeout_ms} ms" if finished.stop == "timeout" else "cancelled"
-        return finished.stop, text, EXIT_CODES[finished.stop]
-    if finished.death is not None:
-        return _judge_death(finished)
-    if said == "exited":
-        code = replies.field(data, "code", int, 0) & 0xFF
-        return "exited", None if code == 0 else f"SystemExit: {code}", code
-    if said == "interrupted":
-        return "error", "KeyboardInterrupt", EXIT_CODES["error"]
-    if said in ("error", "memory"):
-        outcome: Outcome = "memory" if said == "memory" else "error"
-        text = "the code failed" if exception is None else f"{exception.type}: {exception.message}".rstrip(": ")
-        return outcome, text, EXIT_CODES[outcome]
-    return "ok", None, 0
-
-
-def _judge_death(finished: Finished) -> tuple[Outcome, str | None, int]:
-    status = finished.detail.removeprefix("exited with status ")
-    if finished.death == "exit" and status != finished.detail:
-        return "exited", f"the process exited with status {status}", int(status)
-    reason = finished.detail if finished.death != "protocol" else f"protocol: {finished.detail}"
-    return "killed", f"the session's process ended: {reason}", EXIT_CODES["killed"]
-
-
-def _metadata(delta: Delta, finished: Finished) -> dict[str, Any]:
-    metadata: dict[str, Any] = {}
-    if not delta.complete:
-        metadata["files_incomplete"] = True
-    if finished.death is not None:
-        metadata["death"] = finished.detail
-    return metadata

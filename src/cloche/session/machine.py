@@ -52,6 +52,7 @@ class Finished:
     attachment: bytes | None = None
     death: str | None = None  # "exit" | "protocol" | "killed"
     detail: str = ""
+    exit_code: int | None = None
     stop: StopReason | None = None
     failed_method: str | None = None  # the request that failed, when it was not the last one
 
@@ -165,10 +166,11 @@ class Machine:
         self.desk.done(key, value, error, now)
         self._let_clock_run(now)
 
-    def guest_gone(self, detail: str) -> None:
-        """The guest's process ended or its wire closed."""
+    def guest_gone(self, detail: str, exit_code: int | None = None) -> None:
+        """The guest's process ended; with a status of its own choice, or by a signal."""
         if self.finished is None:
-            self._finish(Finished(death="killed" if self.phase is Phase.KILLED else "exit", detail=detail))
+            death = "killed" if self.phase is Phase.KILLED else "exit"
+            self._finish(Finished(death=death, detail=detail, exit_code=exit_code))
 
     def tick(self, now: float) -> None:
         """Time has passed."""

@@ -274,7 +274,10 @@ class Pump:
                 self._kill(now)  # it closed the wire and lives on
             return
         self.drain()
-        self.machine.guest_gone(ended.describe() if ended else "did not end when it was killed")
+        if ended is None:
+            self.machine.guest_gone("did not end when it was killed")
+        else:
+            self.machine.guest_gone(ended.describe(), ended.code)
 
     def close(self) -> None:
         """Stop watching. The channel's descriptors belong to the channel."""

@@ -1,0 +1,131 @@
+"""From what came back to a result: what the host did outranks what the guest says, and what it says is checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import ProtocolError
+from cloche.guidance import guidance_for
+from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, SessionState, Usage
+from cloche.session import replies
+
+if TYPE_CHECKING:
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Channel
+    from cloche.session.machine import Finished, Machine
+    from cloche.session.workspace import Delta
+
+
+def build_result(
+    code: str,
+    channel: Channel,
+    machine: Machine,
+    finished: Finished,
+    policy: ExecutionPolicy,
+    elapsed_ms: float,
+    timeout_ms: int,
+) -> SandboxResult:
+    """The result of a cell. Raises `ProtocolError` when the guest's reply is none."""
+    data = finished.result or {}
+    exception = replies.exception(data)
+    outcome, error, exit_code = judge(finished, data, exception, timeout_ms)
+    if exception is not None and outcome in ("error", "memory"):
+        # straight to the sink: as an event it would reach the listener of the next cell
+        machine.sinks["stderr"].feed(exception.traceback.encode("utf-8", "replace"))
+    stdout, stdout_cut = machine.sinks["stdout"].finish()
+    stderr, stderr_cut = machine.sinks["stderr"].finish()
+    delta = channel.workspace.after_cell()
+    state: SessionState = "kept" if finished.death is None else "reset"
+    took, peak, cpu = data.get("elapsed_ms"), data.get("peak_bytes"), data.get("cpu_ms")
+    return SandboxResult(
+        outcome=outcome,
+        stdout=stdout,
+        stderr=stderr,
+        error=error,
+        exception=exception if outcome in ("error", "memory") else None,
+        exit_code=exit_code,
+        duration_ms=took if type(took) is float and 0 <= took <= elapsed_ms else elapsed_ms,
+        memory_used_bytes=peak if type(peak) is int and peak > 0 else None,
+        files_created=delta.created,
+        files_modified=delta.modified,
+        files_deleted=delta.deleted,
+        workspace_path=str(channel.workspace.root),
+        value=replies.text(data, "value") if type(data.get("value")) is str else None,
+        displays=tuple(machine.displays),
+        stdout_truncated=stdout_cut,
+        stderr_truncated=stderr_cut,
+        session_state=state,
+        isolation=channel.isolation,
+        layers=channel.layers,
+        usage=Usage(
+            cpu_ms=cpu if type(cpu) is float and cpu >= 0 else None,
+            bridge_calls=machine.desk.calls,
+            bridge_ms=machine.bridge_seconds * 1000,
+            stdout_bytes=machine.sinks["stdout"].total_bytes,
+            stderr_bytes=machine.sinks["stderr"].total_bytes,
+        ),
+        guidance=_guidance(outcome, exception, finished, delta, channel, policy, timeout_ms),
+        metadata=_metadata(delta, finished),
+        code=code,
+    )
+
+
+def judge(
+    finished: Finished, data: dict[str, Any], exception: ExceptionInfo | None, timeout_ms: int
+) -> tuple[Outcome, str | None, int]:
+    """(outcome, error text, exit code)."""
+    said = replies.text(data, "outcome", "ok")
+    if said not in replies.GUEST_OUTCOMES:
+        raise ProtocolError("the guest reported an outcome that does not exist", cause=said[:80])
+    touched = finished.death is not None or said == "interrupted" or replies.field(data, "interrupts", int, 0) > 0
+    if finished.stop is not None and (touched or said != "ok"):
+        text = f"timeout: the cell ran longer than {timeout_ms} ms" if finished.stop == "timeout" else "cancelled"
+        return finished.stop, text, EXIT_CODES[finished.stop]
+    if finished.death is not None:
+        return _judge_death(finished)
+    if said == "exited":
+        code = replies.field(data, "code", int, 0) & 0xFF
+        return "exited", None if code == 0 else f"SystemExit: {code}", code
+    if said == "interrupted":
+        return "error", "KeyboardInterrupt", EXIT_CODES["error"]
+    if said in ("error", "memory"):
+        outcome: Outcome = "memory" if said == "memory" else "error"
+        text = "the code failed" if exception is None else f"{exception.type}: {exception.message}".rstrip(": ")
+        return outcome, text, EXIT_CODES[outcome]
+    return "ok", None, 0
+
+
+def _judge_death(finished: Finished) -> tuple[Outcome, str | None, int]:
+    if finished.death == "exit" and finished.exit_code is not None:
+        return "exited", f"the process exited with status {finished.exit_code}", finished.exit_code
+    reason = finished.detail if finished.death != "protocol" else f"protocol: {finished.detail}"
+    return "killed", f"the session's process ended: {reason}", EXIT_CODES["killed"]
+
+
+def _guidance(
+    outcome: str,
+    exception: ExceptionInfo | None,
+    finished: Finished,
+    delta: Delta,
+    channel: Channel,
+    policy: ExecutionPolicy,
+    timeout_ms: int,
+) -> str | None:
+    if channel.workspace.private and delta.total_bytes > policy.workspace_bytes:
+        return (
+            f"The workspace holds {delta.total_bytes} bytes, over its quota of {policy.workspace_bytes}: "
+            "remove files, or raise policy.workspace_bytes."
+        )
+    if outcome == "ok":
+        return None
+    network_off = "network" in channel.layers
+    return guidance_for(outcome, exception, policy, timeout_ms, network_off=network_off, detail=finished.detail)
+
+
+def _metadata(delta: Delta, finished: Finished) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if not delta.complete:
+        metadata["files_incomplete"] = True
+    if finished.death is not None:
+        metadata["death"] = finished.detail
+    return metadata
