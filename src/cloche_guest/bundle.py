@@ -37,6 +37,7 @@ MODULES = (
     "start",
 )
 KERNEL_FILE = "<cloche>"
+DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """
 def boot(parts):
@@ -58,14 +59,19 @@ def boot(parts):
 
 
 def compile_part(folder: str, name: str) -> CodeType:
-    """One module without its ``__future__`` import (a flag says the same and costs nothing) and without docstrings."""
+    """One module without its ``__future__`` import (a flag says the same and costs nothing).
+
+    Docstrings are kept only where users can ask for them with `help()`.
+    """
     import __future__
 
     with open(folder + "/" + name + ".py", encoding="utf-8") as handle:
         source = handle.read()
     tree: Any = compile(source, KERNEL_FILE, "exec", 0x400, True)  # an ast.Module, without importing ast
     tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]
-    code: CodeType = compile(tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 2)
+    code: CodeType = compile(
+        tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 1 if name in DOCUMENTED else 2
+    )
     return code
 
 

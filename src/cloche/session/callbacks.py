@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import PolicyError, ReentrantCallError
+from cloche_guest.context_tools import bind as bind_context_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     {
         "context", "llm_query", "rlm_query", "llm_query_batched", "batch_llm_query", "rlm_query_batched",
-        "batch_rlm_query", "display", "BridgeError", "chunk_text", "search_context", "count_matches", "extract_json",
-        "extract_sections", "find_line", "count_lines", "get_line", "quote_match", "chunk_by_headers", "chunk_by_size",
+        "batch_rlm_query", "display", "BridgeError", *bind_context_tools(lambda: None),
     }
 )  # fmt: skip
 
