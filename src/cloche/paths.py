@@ -33,7 +33,14 @@ def private_folder(path: Path) -> Path:
     try:
         status = path.lstat()
     except FileNotFoundError:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise MachineError(
+                f"{path} cannot be made",
+                cause=exc.strerror,
+                remedy="set CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR to a folder of your own",
+            ) from None
         status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
         raise MachineError(

@@ -1,0 +1,49 @@
+"""``cloche clean``: remove what a crash left behind."""
+
+from __future__ import annotations
+
+import click
+
+from cloche.cli.failure import CODE_FAILED
+from cloche.cli.options import json_option
+from cloche.cli.ps import as_plain
+from cloche.cli.terminal import Terminal, write_json
+from cloche.session.folder import find_sessions
+
+
+@click.command()
+@click.option("--dry-run", "-n", is_flag=True, help="Only say what would be removed.")
+@json_option
+def command(dry_run: bool, as_json: bool) -> int:
+    """Remove sessions whose host is gone, and end a guest that outlived it.
+
+    Sessions of a living process are never touched.
+    """
+    found = find_sessions()
+    stale = [session for session in found if session.stale]
+    if not dry_run:
+        for session in stale:
+            session.clean()
+    failed = [session for session in stale if not dry_run and session.path.exists()]
+    removed = [session for session in stale if session not in failed]
+    live = len(found) - len(stale)
+    if as_json:
+        write_json(
+            {
+                "dry_run": dry_run,
+                "removed": [as_plain(session) for session in removed],
+                "failed": [as_plain(session) for session in failed],
+                "live": live,
+            }
+        )
+    else:
+        terminal = Terminal()
+        for session in removed:
+            terminal.out_line(f"{'would remove' if dry_run else 'removed'} {session.path}")
+        for session in failed:
+            terminal.note(f"error: {session.path} could not be removed")
+        if not stale:
+            terminal.out_line("nothing to clean")
+        if live:
+            terminal.out_line(f"{live} live session{'s' if live > 1 else ''} left alone")
+    return CODE_FAILED if failed else 0

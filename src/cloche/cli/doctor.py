@@ -1,0 +1,172 @@
+"""``cloche doctor``: what this machine can do, layer by layer, and the command that gets the rest."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cloche import __version__
+from cloche.cli.failure import CODE_FAILED
+from cloche.cli.options import json_option
+from cloche.cli.terminal import neutralise, people_console, write_json
+from cloche.config import find_config_file, load_config
+from cloche.errors import ClocheError
+from cloche.factory import choose_backend, probe_backends
+from cloche.paths import cache_dir, sessions_dir
+
+if TYPE_CHECKING:
+    from cloche.session.channel import Availability
+
+TEST_BACKEND = "fake"
+"""Always there, and no wall: it does not make a machine fit."""
+
+EXTRAS = {"log": "structured log events through structlog"}
+"""What each optional extra is for; those for development are left out."""
+
+_DEVELOPMENT = ("dev", "docs", "bench")
+
+
+@click.command()
+@click.option("--python", metavar="PATH", help="Ask about this interpreter.")
+@json_option
+def command(python: str | None, as_json: bool) -> int:
+    """Show every backend and isolation layer: there or not, why, and what to type to get it."""
+    findings = examine(python)
+    if as_json:
+        write_json(findings)
+    else:
+        _show(findings)
+    return 0 if findings["ok"] else CODE_FAILED
+
+
+def examine(python: str | None = None) -> dict[str, Any]:
+    """Everything there is to know, as plain data."""
+    config = load_config()
+    options = {**config.options}
+    if python or config.python:
+        options["python"] = python or config.python
+    backends = {name: _backend(found) for name, found in probe_backends(**options).items()}
+    file = find_config_file()
+    return {
+        "version": __version__,
+        "python": {"version": platform.python_version(), "executable": sys.executable},
+        "platform": platform.platform(),
+        "folders": {"cache": _folder(cache_dir), "sessions": _folder(sessions_dir)},
+        "config_file": str(file) if file else None,
+        "configured_backend": config.backend,
+        "backends": backends,
+        "auto": _auto(config.policy, options),
+        "extras": _extras(),
+        "ok": any(found["available"] for name, found in backends.items() if name != TEST_BACKEND),
+    }
+
+
+def _backend(found: Availability) -> dict[str, Any]:
+    return {
+        "available": found.available,
+        "reason": found.reason or None,
+        "remedy": found.remedy or None,
+        "isolation": None if found.isolation is None else found.isolation.name,
+        "layers": [
+            {"name": layer.name, "active": layer.active, "purpose": layer.purpose, "remedy": layer.remedy}
+            for layer in found.layers
+        ],
+        "details": dict(found.details),
+    }
+
+
+def _folder(locate: Any) -> dict[str, Any]:
+    try:
+        return {"path": str(locate()), "trouble": None}
+    except (OSError, ClocheError) as exc:
+        return {"path": None, "trouble": str(exc)}
+
+
+def _auto(policy: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """What `auto` would choose, and why the others before it were passed over."""
+    try:
+        chosen, skipped = choose_backend(policy, options)
+    except ClocheError as exc:
+        return {"backend": None, "skipped": {}, "reason": exc.cause or exc.message, "remedy": exc.remedy}
+    return {"backend": chosen.name, "skipped": skipped, "reason": None, "remedy": None}
+
+
+def _extras() -> dict[str, dict[str, Any]]:
+    """Optional parts by the names in the package's own metadata."""
+    needed: dict[str, list[str]] = {}
+    for requirement in metadata.requires("cloche") or ():
+        found = re.match(r"([\w.-]+).*;.*extra == ['\"]([\w.-]+)['\"]", requirement)
+        if found is not None and found[2] not in _DEVELOPMENT:
+            needed.setdefault(found[2], []).append(found[1])
+    return {
+        extra: {
+            "installed": all(map(_installed, packages)),
+            "purpose": EXTRAS.get(extra, ", ".join(packages)),
+            "remedy": f"pip install 'cloche[{extra}]'",
+        }
+        for extra, packages in needed.items()
+    }
+
+
+def _installed(package: str) -> bool:
+    try:
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _show(findings: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    console = people_console()
+
+    def say(text: str, style: str = "", indent: int = 0) -> None:
+        console.print(Text(" " * indent + neutralise(text), style=style), soft_wrap=True)
+
+    def mark(good: bool, text: str, indent: int) -> None:
+        line = Text(" " * indent)
+        line.append("✓ " if good else "✗ ", style="green" if good else "red")
+        console.print(line.append(neutralise(text)), soft_wrap=True)
+
+    python = findings["python"]
+    say(f"Cloche {findings['version']}, Python {python['version']} ({python['executable']})", "bold")
+    say(findings["platform"])
+    for name, folder in findings["folders"].items():
+        say(f"{name}: {folder['path'] or folder['trouble']}")
+    say(f"configuration file: {findings['config_file'] or 'none'}")
+    for name, backend in findings["backends"].items():
+        say("")
+        tier = f", isolation {backend['isolation']}" if backend["isolation"] else ""
+        mark(backend["available"], f"{name}{tier}" + (" (for tests)" if name == TEST_BACKEND else ""), 0)
+        if not backend["available"]:
+            say(f"why: {backend['reason']}", indent=4)
+            if backend["remedy"]:
+                say(f"remedy: {backend['remedy']}", indent=4)
+        if backend["details"]:
+            say(", ".join(f"{key} {value}" for key, value in backend["details"].items()), indent=4)
+        for layer in backend["layers"]:
+            mark(layer["active"], f"{layer['name']}: {layer['purpose']}", 4)
+            if not layer["active"] and layer["remedy"]:
+                say(f"remedy: {layer['remedy']}", indent=8)
+    say("")
+    for name, extra in findings["extras"].items():
+        remedy = "" if extra["installed"] else f" ({extra['remedy']})"
+        mark(extra["installed"], f"extra {name}: {extra['purpose']}{remedy}", 0)
+    say("")
+    auto = findings["auto"]
+    for name, reason in auto["skipped"].items():
+        say(f"auto passes over {name}: {reason}")
+    configured = findings["configured_backend"]
+    if configured not in (None, "auto"):
+        known = "" if configured in findings["backends"] else ", which does not exist"
+        say(f"the configuration names {configured}{known}; auto is not asked", "bold" if not known else "bold red")
+    if auto["backend"]:
+        say(f"auto chooses {auto['backend']}", "bold green")
+    else:
+        say(f"auto finds no backend: {auto['reason']}", "bold red")

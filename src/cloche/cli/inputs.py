@@ -1,0 +1,121 @@
+"""What a user hands in: code, context, files. Everything is read and checked before a sandbox starts."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloche.errors import RequestError
+
+STDIN = "-"
+CODE_LIMIT = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A file of the host and its place in the workspace."""
+
+    source: Path
+    target: str
+
+    def read(self) -> bytes:
+        """The bytes of the file."""
+        return _read(self.source)
+
+
+def read_code(source: str | None, code: str | None) -> str:
+    """The code to run: given directly, in a file, or on standard input."""
+    if code is not None:
+        if source is not None:
+            raise RequestError(
+                f"both -c and {source!r} were given", remedy="one of: cloche run FILE, cloche run -c CODE, cloche run -"
+            )
+        return code
+    if source is None:
+        raise RequestError(
+            "there is nothing to run",
+            remedy="one of: cloche run FILE, cloche run -c CODE, cloche run - (standard input)",
+        )
+    data = read_stdin(CODE_LIMIT) if source == STDIN else _read(Path(source), CODE_LIMIT)
+    return _decode_code(data, "standard input" if source == STDIN else source)
+
+
+def read_context(name: str) -> str:
+    """The text of a context: UTF-8, every character as it is."""
+    data = read_stdin() if name == STDIN else _read(Path(name))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise RequestError(
+            f"the context {name} is not UTF-8 text",
+            cause=f"byte 0x{data[exc.start]:02x} at position {exc.start}",
+            remedy=f"convert it, or hand it in as a file: --file {name}",
+        ) from None
+
+
+def parse_placement(item: str) -> list[Placement]:
+    """``SRC`` or ``SRC:DEST``."""
+    if ":" in item and not Path(item).exists():
+        source, _, target = item.rpartition(":")
+        return placements(Path(source), target)
+    return placements(Path(item), "")
+
+
+def placements(source: Path, target: str) -> list[Placement]:
+    """`source` under its own name or as `target`; a folder stands for every file in it."""
+    if not source.exists():
+        raise RequestError(f"there is no file or folder {source}")
+    if not target or target.endswith("/"):
+        target += source.resolve().name
+    if not source.is_dir():
+        return [Placement(source, target)]
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    if not files:
+        raise RequestError(f"the folder {source} has no files in it")
+    return [Placement(path, f"{target}/{path.relative_to(source).as_posix()}") for path in files]
+
+
+def read_stdin(limit: int | None = None) -> bytes:
+    """All of standard input."""
+    if sys.stdin is None:
+        raise RequestError("standard input is closed")
+    if sys.stdin.isatty():
+        sys.stderr.write("reading from the terminal; Ctrl-D ends the input\n")
+    return _bounded(
+        sys.stdin.buffer.read() if limit is None else sys.stdin.buffer.read(limit + 1), limit, "standard input"
+    )
+
+
+def _read(path: Path, limit: int | None = None) -> bytes:
+    try:
+        with path.open("rb") as handle:
+            return _bounded(handle.read() if limit is None else handle.read(limit + 1), limit, str(path))
+    except FileNotFoundError:
+        raise RequestError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise RequestError(f"{path} is a folder, not a file") from None
+    except (OSError, ValueError) as exc:  # ValueError: a null character in the name
+        raise RequestError(f"{path} cannot be read", cause=getattr(exc, "strerror", None) or str(exc)) from None
+
+
+def _bounded(data: bytes, limit: int | None, what: str) -> bytes:
+    if limit is not None and len(data) > limit:
+        raise RequestError(f"{what} is longer than {limit} bytes; that is no program")
+    return data
+
+
+def _decode_code(data: bytes, name: str) -> str:
+    """Source as Python reads it: UTF-8, or what a coding line says."""
+    import io
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as exc:
+        raise RequestError(
+            f"{name} is not Python text",
+            cause=str(exc),
+            remedy="save it as UTF-8, or name its encoding in the first line",
+        ) from None

@@ -1,0 +1,66 @@
+"""Signals: Ctrl-C cancels the cell and keeps the session; an order to end is obeyed after tidying up."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from cloche.sandbox import SessionSandbox
+
+_REPEAT = 0.05
+_ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def cancel_on_interrupt(sandbox: SessionSandbox) -> Iterator[None]:
+    """Within: the first Ctrl-C cancels what runs in `sandbox`, a second one is KeyboardInterrupt as ever."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+    done = threading.Event()
+    helpers: list[threading.Thread] = []
+
+    def insist() -> None:
+        # cancel() is harmless when idle; a key pressed a moment before the cell runs must not be lost
+        while not done.is_set():
+            sandbox.cancel()
+            done.wait(_REPEAT)
+
+    def pressed(_number: int, _frame: FrameType | None) -> None:
+        if helpers:
+            raise KeyboardInterrupt
+        helpers.append(threading.Thread(target=insist, name="cloche-cancel", daemon=True))
+        helpers[0].start()
+
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        done.set()
+        for helper in helpers:
+            helper.join()
+
+
+@contextmanager
+def tidy_ending() -> Iterator[None]:
+    """Within: SIGTERM and SIGHUP unwind the stack, so that sandboxes are destroyed, and end with 128 + signal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before: dict[int, Any] = {number: signal.signal(number, leave) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

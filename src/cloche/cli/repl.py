@@ -1,0 +1,149 @@
+"""``cloche repl``: a live session, line by line; also without a terminal, reading cells from a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cloche import __version__
+from cloche.cli.failure import as_data, report
+from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
+from cloche.cli.options import Choices, json_option, sandbox_options
+from cloche.cli.outputs import save_displays
+from cloche.cli.repl_commands import ReplCommands
+from cloche.cli.repl_input import COMMAND_SIGN, cells
+from cloche.cli.showing import LiveOutput, show_trouble, show_value
+from cloche.cli.terminal import Terminal, write_json
+from cloche.errors import ClocheError, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloche.cli.repl_prompt import Prompt
+    from cloche.sandbox import SessionSandbox
+
+_FAREWELLS = ("exit", "exit()", "quit", "quit()")
+"""What people type to leave; inside, they would only end the cell."""
+
+
+@click.command()
+@sandbox_options
+@json_option
+def command(choices: Choices, as_json: bool) -> None:
+    """Work with a live session: variables stay from cell to cell.
+
+    Enter runs a complete cell, an empty line ends a block, Tab completes, Ctrl-C cancels the running cell and keeps
+    the session, Ctrl-D leaves, :help lists the commands. Without a terminal, cells are read from standard input;
+    with --json each gives one line.
+    """
+    placements = choices.placements()
+    with tidy_ending(), choices.sandbox() as sandbox:
+        choices.furnish(sandbox, placements)
+        repl = Repl(sandbox, as_json=as_json)
+        if not as_json and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
+            repl.talk()
+        else:
+            repl.follow(_piped_lines())
+
+
+class Repl:
+    """One session and what is done in it."""
+
+    def __init__(self, sandbox: SessionSandbox, *, as_json: bool) -> None:
+        self._sandbox = sandbox
+        self._as_json = as_json
+        self._terminal = Terminal()
+        self._commands = ReplCommands(sandbox)
+
+    def talk(self) -> None:
+        """With a person."""
+        from cloche.cli.repl_prompt import Prompt
+
+        prompt = Prompt(self._sandbox)
+        self._terminal.note(
+            f"Cloche {__version__}, {self._sandbox.backend} backend, isolation {self._sandbox.isolation}. "
+            ":help for commands, Ctrl-D to leave."
+        )
+        while True:
+            try:
+                text = prompt.read()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return
+            self._tell_trouble(prompt)
+            if text.strip() and not self.handle(text):
+                return
+
+    def follow(self, lines: Iterator[str]) -> None:
+        """With a pipe."""
+        for text in cells(lines):
+            if not self.handle(text):
+                return
+
+    def handle(self, text: str) -> bool:
+        """Carry out a cell or a command; False to leave."""
+        if text.strip() in _FAREWELLS:
+            return False
+        try:
+            if text.lstrip().startswith(COMMAND_SIGN):
+                return self._command(text)
+            self._cell(text)
+        except ClocheError as exc:
+            self._trouble(exc)
+        except KeyboardInterrupt:
+            self._terminal.note("interrupted")
+        self._terminal.finish_line()
+        return True
+
+    def _command(self, text: str) -> bool:
+        answer = self._commands.run(text)
+        if self._as_json and not answer.leave:
+            write_json(answer.data)
+        else:
+            for line in answer.lines:
+                self._terminal.out_line(line)
+        return not answer.leave
+
+    def _cell(self, text: str) -> None:
+        live = None if self._as_json else LiveOutput(self._terminal)
+        with cancel_on_interrupt(self._sandbox):
+            result = self._sandbox.execute(text, timeout_ms=self._commands.timeout_ms, on_output=live)
+        if live is None:
+            write_json(result.to_dict())
+            return
+        live.finish(result)
+        show_value(self._terminal, result)
+        for path in save_displays(result, None):
+            self._terminal.note(f"saved {path}")
+        show_trouble(self._terminal, result)
+        if result.session_state == "reset":
+            self._terminal.note("the session ended with this cell; its variables are gone, the next cell starts afresh")
+
+    def _tell_trouble(self, prompt: Prompt) -> None:
+        """A session that was lost while a name was completed must not be a surprise later."""
+        trouble, prompt.completer.trouble = prompt.completer.trouble, None
+        if trouble is not None:
+            self._trouble(trouble)
+
+    def _trouble(self, exc: ClocheError) -> None:
+        if self._as_json:
+            write_json(as_data(exc))
+        else:
+            report(exc, as_json=False, terminal=self._terminal)
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _piped_lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise RequestError("standard input is closed")
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as exc:
+            raise RequestError(f"line {number} of standard input is not UTF-8 text", cause=str(exc)) from None

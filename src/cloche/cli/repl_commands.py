@@ -1,0 +1,105 @@
+"""Commands of the prompt: lines that begin with a colon."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloche.cli.inputs import placements
+from cloche.cli.outputs import fetch, fetch_to
+from cloche.cli.quantities import milliseconds
+from cloche.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloche.sandbox import SessionSandbox
+
+COMMANDS = {
+    ":help": ("", "this list"),
+    ":vars": ("", "your variables and their types"),
+    ":reset": ("", "forget all variables and empty a private workspace; the context stays"),
+    ":files": ("", "the files of the workspace"),
+    ":get": ("PATH [DEST]", "copy a file out of the workspace"),
+    ":put": ("FILE [DEST]", "copy a file or folder into the workspace"),
+    ":timeout": ("TIME", "the deadline of each cell: 500ms, 2s, 1m"),
+    ":quit": ("", "leave, as Ctrl-D does"),
+}
+"""Name, arguments (in brackets where they may be left out), meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command found: lines for people, data for programs."""
+
+    lines: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+    leave: bool = False
+
+
+class ReplCommands:
+    """Carries out commands in one session."""
+
+    def __init__(self, sandbox: SessionSandbox) -> None:
+        self._sandbox = sandbox
+        self.timeout_ms: int | None = None
+
+    def run(self, line: str) -> Answer:
+        """Carry out one line."""
+        try:
+            name, *arguments = shlex.split(line)
+        except ValueError as exc:
+            raise RequestError(f"{line!r} cannot be read", cause=str(exc)) from None
+        if name not in COMMANDS:
+            raise RequestError(f"there is no command {name}", remedy=f"one of: {' '.join(COMMANDS)}")
+        usage = COMMANDS[name][0].split()
+        needed = [word for word in usage if not word.startswith("[")]
+        if not len(needed) <= len(arguments) <= len(usage):
+            raise RequestError(f"{name} does not take that", remedy=f"{name} {COMMANDS[name][0]}".rstrip())
+        action: Callable[..., Answer] = getattr(self, f"_{name[1:]}")
+        return action(*arguments)
+
+    def _help(self) -> Answer:
+        usages = {f"{name} {arguments}".rstrip(): meaning for name, (arguments, meaning) in COMMANDS.items()}
+        return Answer(_columns(usages), {"commands": usages})
+
+    def _vars(self) -> Answer:
+        found = self._sandbox.list_variables(timeout_ms=self.timeout_ms)
+        return Answer(_columns(found) or ["no variables yet"], {"variables": found})
+
+    def _reset(self) -> Answer:
+        self._sandbox.reset()
+        return Answer(["the session starts afresh"], {"reset": True})
+
+    def _files(self) -> Answer:
+        found = {item.path: item.size for item in self._sandbox.list_files()}
+        lines = _columns({path: f"{size} bytes" for path, size in found.items()})
+        return Answer(lines or ["the workspace is empty"], {"files": found})
+
+    def _get(self, path: str, place: str = "") -> Answer:
+        target = fetch(self._sandbox, fetch_to(path, str(Path(place).expanduser()) if place else ""))
+        return Answer([f"saved {target}"], {"saved": str(target)})
+
+    def _put(self, source: str, target: str = "") -> Answer:
+        placed = placements(Path(source).expanduser(), target)
+        for placement in placed:
+            self._sandbox.put_file(placement.target, placement.read())
+        names = [placement.target for placement in placed]
+        return Answer([f"put {', '.join(names)}"], {"put": names})
+
+    def _timeout(self, text: str) -> Answer:
+        try:
+            self.timeout_ms = milliseconds(text)
+        except ValueError as exc:
+            raise RequestError(str(exc)) from None
+        return Answer([f"each cell has {self.timeout_ms} ms"], {"timeout_ms": self.timeout_ms})
+
+    def _quit(self) -> Answer:
+        return Answer(leave=True)
+
+
+def _columns(pairs: dict[str, str]) -> list[str]:
+    width = max(map(len, pairs), default=0)
+    return [f"{left:<{width}}  {right}" for left, right in pairs.items()]

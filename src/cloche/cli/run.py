@@ -1,0 +1,113 @@
+"""``cloche run``: one piece of code in a fresh sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from cloche.cli.failure import CODE_FAILED, exit_code_of, report
+from cloche.cli.inputs import STDIN, read_code
+from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
+from cloche.cli.options import Choices, folder_for_results, json_option, sandbox_options
+from cloche.cli.outputs import Fetch, fetch, parse_fetch, results_folder, save_displays, save_files
+from cloche.cli.showing import LiveOutput, show_trouble, show_value
+from cloche.cli.terminal import Terminal, write_json
+from cloche.errors import ClocheError, RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cloche.result import SandboxResult
+    from cloche.sandbox import SessionSandbox
+
+_NAMED_FILES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Where results go."""
+
+    as_json: bool
+    out: Path | None
+    fetches: list[Fetch]
+
+
+@click.command()
+@click.argument("source", required=False, metavar="[FILE | -]")
+@click.option("-c", "code", metavar="CODE", help="Run this text instead of a file.")
+@click.option("--get", "-g", multiple=True, metavar="PATH[:DEST]", help="Copy a produced file out (repeatable).")
+@folder_for_results
+@sandbox_options
+@json_option
+def command(
+    choices: Choices, source: str | None, code: str | None, get: tuple[str, ...], out: Path | None, as_json: bool
+) -> int:
+    """Run a file, a line (-c) or standard input (-) in a fresh sandbox.
+
+    Output appears as it is printed, then the value of a last bare expression. Pictures are saved and named.
+
+    \b
+    cloche run -c "print(6*7)"
+    cloche run report.py --file data.csv --out results
+    cloche run - --timeout 5s --memory 512M < script.py
+    """
+    if source == STDIN and choices.context == STDIN:
+        raise RequestError("code and context cannot both come from standard input")
+    text = read_code(source, code)
+    placements = choices.placements()
+    wanted = _Wanted(as_json, out, [parse_fetch(item) for item in get])
+    with tidy_ending(), choices.sandbox() as sandbox:
+        if out is not None:
+            results_folder(out)
+        choices.furnish(sandbox, placements)
+        return _run(sandbox, text, wanted)
+
+
+def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
+    terminal = Terminal()
+    live = None if wanted.as_json else LiveOutput(terminal)
+    with cancel_on_interrupt(sandbox):
+        result = sandbox.execute(text, on_output=live)
+    if live is None:
+        write_json(result.to_dict())
+    else:
+        live.finish(result)
+        show_value(terminal, result)
+    fetched = _fetch_all(sandbox, wanted.fetches, terminal)
+    displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
+    files = [] if wanted.out is None else save_files(sandbox, _touched(result), wanted.out)
+    if live is not None:
+        for path in (*displays, *files):
+            terminal.note(f"saved {path}")
+        if wanted.out is None and sandbox.workspace is None:
+            _warn_of_loss(result, wanted.fetches, terminal)
+        show_trouble(terminal, result)
+        terminal.finish_line()
+    return exit_code_of(result) or (0 if fetched else CODE_FAILED)
+
+
+def _touched(result: SandboxResult) -> tuple[str, ...]:
+    return (*result.files_created, *result.files_modified)
+
+
+def _fetch_all(sandbox: SessionSandbox, fetches: list[Fetch], terminal: Terminal) -> bool:
+    """Copy out what was asked for; whether all of it was there."""
+    complete = True
+    for wanted in fetches:
+        try:
+            fetch(sandbox, wanted)
+        except ClocheError as exc:
+            report(exc, as_json=False, terminal=terminal)
+            complete = False
+    return complete
+
+
+def _warn_of_loss(result: SandboxResult, fetches: list[Fetch], terminal: Terminal) -> None:
+    """Files in a private workspace go with it: say so, and how to keep them."""
+    kept = {wanted.path for wanted in fetches}
+    lost = [path for path in _touched(result) if path not in kept]
+    if lost:
+        more = f" and {len(lost) - _NAMED_FILES} more" if len(lost) > _NAMED_FILES else ""
+        terminal.note(f"not kept: {', '.join(lost[:_NAMED_FILES])}{more} (--out DIR or --get PATH keeps files)")
