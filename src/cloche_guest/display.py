@@ -28,9 +28,19 @@ class Displays:
     def begin(self) -> None:
         self._left = self.limit
 
-    def show(self, obj: Any, *more: Any) -> None:
-        """Show objects as the host's front end can: figures and tables as such, the rest as text."""
-        for item in (obj, *more):
+    def function(self) -> Callable[..., None]:
+        """What users call."""
+
+        def display(obj: Any, *more: Any) -> None:
+            """Show objects as the host's front end can: figures and tables as such, the rest as text."""
+            self._show((obj, *more))
+
+        display.__qualname__ = "display"
+        display.__module__ = "cloche"
+        return display
+
+    def _show(self, items: tuple[Any, ...]) -> None:
+        for item in items:
             bundle = bundle_of(item)
             if bundle is None:
                 bundle = {"text/plain": repr(item)}

@@ -77,7 +77,7 @@ class Kernel:
             self.space.reserve(name, function)
         for name, function in bind_context_tools(lambda: self._current_context()[1]).items():
             self.space.reserve(name, function)
-        self.space.reserve("display", self.displays.show)
+        self.space.reserve("display", self.displays.function())
         self.space.reserve("BridgeError", BridgeError)
 
     # -- serving -------------------------------------------------------------------------------
