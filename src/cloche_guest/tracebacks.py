@@ -55,7 +55,12 @@ def _drop_kernel_frames(root: Any) -> None:
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        node.stack[:] = [frame for frame in node.stack if frame.filename != KERNEL_FILE]
+        stack = list(node.stack)
+        if stack and stack[0].filename == KERNEL_FILE:
+            # Between the kernel and a cell that awaits lie frames of asyncio, which are the kernel's doing.
+            cells = [index for index, frame in enumerate(stack) if frame.filename.startswith("<cell ")]
+            stack = stack[cells[0] :] if cells else stack
+        node.stack[:] = [frame for frame in stack if frame.filename != KERNEL_FILE]
         queue += [node.__cause__, node.__context__]
         queue += getattr(node, "exceptions", None) or ()
 
