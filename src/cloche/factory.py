@@ -176,6 +176,7 @@ def run(code: str, config: SandboxConfig | Mapping[str, Any] | None = None, /, *
         return sandbox.execute(code, on_output=on_output)
 
 
+@functools.cache
 def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
     """The class that users see for a backend."""
     if backend.name == "native":

@@ -92,7 +92,7 @@ def test_a_cell_may_have_windows_line_ends(sandbox: SessionSandbox) -> None:
 
 
 def test_a_cell_may_contain_any_text(sandbox: SessionSandbox) -> None:
-    assert sandbox.execute("'\u00e9\u4e2d\U0001f600\\\\' + '''\"'''").value == repr("\u00e9\u4e2d\U0001f600\\\"")
+    assert sandbox.execute("'\u00e9\u4e2d\U0001f600\\\\' + '''\"'''").value == repr('\u00e9\u4e2d\U0001f600\\"')
 
 
 def test_a_cell_may_be_long(sandbox: SessionSandbox) -> None:
