@@ -27,8 +27,7 @@ class AsyncAsSync:
         return lambda *args, **kwargs: self._portal.call(partial(value, *args, **kwargs))
 
     def __enter__(self) -> Self:
-        self._portal.call(self._sandbox.__aenter__)
         return self
 
-    def __exit__(self, *trouble: Any) -> None:
-        self._portal.call(self._sandbox.__aexit__, *trouble)
+    def __exit__(self, *trouble: object) -> None:
+        self.destroy()

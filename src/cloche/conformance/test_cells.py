@@ -78,7 +78,8 @@ def test_await_works_at_top_level(sandbox: SessionSandbox) -> None:
 
 def test_an_asyncio_task_goes_on_in_the_next_awaiting_cell(sandbox: SessionSandbox) -> None:
     sandbox.execute(
-        "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\ntask = asyncio.ensure_future(f())\nawait asyncio.sleep(0)"
+        "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\n"
+        "task = asyncio.create_task(f())\nawait asyncio.sleep(0)"
     )
     assert sandbox.execute("await task").value == "5"
 

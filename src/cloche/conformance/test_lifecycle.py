@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,13 +131,13 @@ def test_destroy_releases_every_descriptor(open_sandbox: OpenSandbox) -> None:
 
 @pytest.mark.needs("subprocess")
 def test_destroy_ends_the_process_and_its_children(sandbox: SessionSandbox) -> None:
-    code = "import os, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\n[os.getpid(), child.pid]"
-    sandbox.execute(code)
-    pids = [int(str(sandbox.execute("os.getpid()").value)), sandbox.get_variable("child").repr]
-    child = int(str(sandbox.execute("child.pid").value))
+    sandbox.execute(
+        "import os, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\npids = [os.getpid(), child.pid]"
+    )
+    pids = sandbox.get_variable("pids")
     sandbox.destroy()
-    assert process_start(pids[0]) is None
-    wait_until(lambda: process_start(child) is None)
+    for pid in pids:
+        wait_until(lambda pid=pid: process_start(pid) is None)
 
 
 def test_destroy_while_a_cell_runs_ends_the_cell(sandbox: SessionSandbox) -> None:
@@ -230,7 +231,7 @@ def test_two_sandboxes_in_threads_keep_their_output_apart(open_sandbox: OpenSand
     """rlm.md 2.4.1: two REPLs in threads swapped their stdout."""
     sandboxes = {name: open_sandbox() for name in ("left", "right")}
     code = "for _ in range(2000): print({!r})"
-    calls = {name: Background(lambda s=s, n=name: s.execute(code.format(n))) for name, s in sandboxes.items()}
+    calls = {name: Background(partial(each.execute, code.format(name))) for name, each in sandboxes.items()}
     for name, call in calls.items():
         assert call.result().stdout == f"{name}\n" * 2000
 
