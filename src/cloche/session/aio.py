@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import inspect
+import os
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -10,6 +13,8 @@ import anyio.to_thread
 
 from cloche.errors import BusyError
 from cloche.session.actions import AbandonBridge, CallBridge, Emit
+from cloche.session.call_loop import Bell
+from cloche.session.callback_threads import threads
 from cloche.session.callbacks import refuse_reentry
 from cloche.session.core import Guest, SessionCore, clock
 from cloche.session.machine import Call
@@ -35,6 +40,9 @@ class AsyncDriver:
         self._wait: anyio.CancelScope | None = None
         self._scopes: dict[int, anyio.CancelScope] = {}
         self._guest: Guest | None = None  # whose call is under way
+        self._bell: Bell | None = None
+        self._heard_by: Guest | None = None  # whose watch has the bell
+        self._answers: deque[tuple[Guest, int, Any, BaseException | None]] = deque()
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -89,6 +97,9 @@ class AsyncDriver:
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 await anyio.to_thread.run_sync(core.close)
+                bell, self._bell = self._bell, None
+                if bell is not None:
+                    bell.close()
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -147,7 +158,10 @@ class AsyncDriver:
                 break
             await self._wait_for(watch, pump.next_wake(now))
             now = clock()
-            pump.handle(watch.ready(0), now)
+            ready = watch.ready(0)
+            pump.handle(ready, now)
+            if self._bell is not None and self._bell.reader in ready:
+                self._take_answers(self._bell, guest, group, now)
             machine.tick(now)
         pump.drain()
         await self._carry_out(pump.perform(clock()), guest, group, on_output)
@@ -169,7 +183,10 @@ class AsyncDriver:
     ) -> None:
         for action in actions:
             if isinstance(action, CallBridge):
-                group.start_soon(self._serve, action, guest)
+                if self._core.callbacks.is_async(action.name):
+                    group.start_soon(self._serve, action, guest)
+                else:
+                    self._serve_in_thread(action, guest)
             elif isinstance(action, AbandonBridge):
                 scope = self._scopes.get(action.key)
                 if scope is not None:
@@ -180,24 +197,52 @@ class AsyncDriver:
                     await shown
 
     async def _serve(self, call: CallBridge, guest: Guest) -> None:
-        """One host function: awaited when it is async, in a thread when it is not, so that the loop goes on."""
-        callbacks = self._core.callbacks
+        """One async host function."""
+        await self._await(call.key, self._core.callbacks.call(call.name, call.args, call.kwargs), guest)
+
+    async def _await(self, key: int, awaitable: Any, guest: Guest) -> None:
         value, error = None, None
         with anyio.CancelScope() as scope:
-            self._scopes[call.key] = scope
+            self._scopes[key] = scope
             try:
-                if callbacks.is_async(call.name):
-                    value = callbacks.call(call.name, call.args, call.kwargs)
-                else:
-                    value = await anyio.to_thread.run_sync(
-                        callbacks.call, call.name, call.args, call.kwargs, abandon_on_cancel=True
-                    )
-                if inspect.isawaitable(value):
-                    value = await value
-            except Exception as exc:  # noqa: BLE001 - whatever a callback raises is the guest's to see
+                value = await awaitable
+            except (Exception, SystemExit) as exc:  # noqa: BLE001 - whatever a callback raises is the guest's to see
                 error = exc
             finally:
-                del self._scopes[call.key]
+                del self._scopes[key]
         if not scope.cancelled_caught:
-            guest.machine.bridge_done(call.key, value, error, clock())
+            guest.machine.bridge_done(key, value, error, clock())
             self._wake()
+
+    def _serve_in_thread(self, call: CallBridge, guest: Guest) -> None:
+        """One host function that blocks. In a daemon thread: should it never return, the process can still end."""
+        context, bell = contextvars.copy_context(), self._hearing(guest)
+
+        def work() -> None:
+            value, error = None, None
+            try:
+                value = context.run(self._core.callbacks.call, call.name, call.args, call.kwargs)
+            except BaseException as exc:  # noqa: BLE001 - whatever a callback raises is the guest's to see
+                error = exc
+            self._answers.append((guest, call.key, value, error))
+            bell.ring()
+
+        threads.run(work)
+
+    def _hearing(self, guest: Guest) -> Bell:
+        if self._bell is None or self._bell.owner != os.getpid():
+            self._bell, self._heard_by = Bell(), None
+        if self._heard_by is not guest:
+            self._heard_by = guest
+            guest.pump.watch.add(self._bell.reader)
+        return self._bell
+
+    def _take_answers(self, bell: Bell, guest: Guest, group: TaskGroup, now: float) -> None:
+        """What host functions in threads returned."""
+        bell.silence()
+        while self._answers:
+            owner, key, value, error = self._answers.popleft()
+            if inspect.isawaitable(value):
+                group.start_soon(self._await, key, value, owner)
+            elif owner is guest:
+                guest.machine.bridge_done(key, value, error, now)

@@ -1,4 +1,4 @@
-"""Threads that run host functions for synchronous sessions, so that one that never returns can be abandoned.
+"""Threads that run host functions, so that one that never returns can be abandoned.
 
 One small set for the whole process. A thread waits for its next function when it is done; beyond a few idle ones it
 ends. They are daemons: an abandoned function does not keep the process alive.
