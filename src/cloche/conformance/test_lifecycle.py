@@ -136,8 +136,7 @@ def test_destroy_ends_the_process_and_its_children(sandbox: SessionSandbox) -> N
     )
     pids = sandbox.get_variable("pids")
     sandbox.destroy()
-    for pid in pids:
-        wait_until(lambda pid=pid: process_start(pid) is None)
+    wait_until(lambda: all(process_start(pid) is None for pid in pids))
 
 
 def test_destroy_while_a_cell_runs_ends_the_cell(sandbox: SessionSandbox) -> None:
