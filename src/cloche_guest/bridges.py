@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cloche_guest.signals import Stop, safe_point
+from _thread import get_ident
+
+from cloche_guest.signals import MAIN_THREAD, Stop, safe_point
+from cloche_guest.tracebacks import strip_thread_tracebacks
 from cloche_guest.values import decode, encode
 from cloche_guest.wire import RemoteError
 
@@ -50,6 +53,8 @@ class Bridges:
         except Stop as exc:
             renewed = type(exc)
         if failure is not None:
+            if get_ident() != MAIN_THREAD:
+                strip_thread_tracebacks()
             raise failure  # outside of the handler: no context, no frames of ours
         # Made as the last act: checks inside kernel frames would use the renewed signal up.
         raise renewed or Stop

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from cloche_guest.signals import KERNEL_FILE, state
 
 TYPE_CHECKING = False
@@ -90,3 +92,21 @@ def _shorten(text: str) -> str:
         return text
     half = MAX_TEXT // 2
     return "%s\n... [%d characters left out] ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+
+
+def strip_thread_tracebacks() -> None:
+    """Have exceptions that end a thread printed without our frames, unless the user has a hook of his own."""
+    threading: Any = sys.modules.get("threading")
+    if threading is not None and isinstance(threading.excepthook, type(len)):  # still the interpreter's
+        threading.excepthook = _print_thread_exception
+
+
+def _print_thread_exception(args: Any) -> None:
+    import traceback
+
+    if args.exc_type is SystemExit:
+        return
+    tree = traceback.TracebackException(args.exc_type, args.exc_value, args.exc_traceback)
+    _drop_kernel_frames(tree)
+    name = getattr(args.thread, "name", "?")
+    sys.stderr.write("Exception in thread %s:\n%s" % (name, "".join(tree.format())))

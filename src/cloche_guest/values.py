@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 SAFE_INT = 2**53  # beyond this a reader in another language would round
 MAX_REPR = 2000
+TAG = 16  # what a tag costs on the wire, and a leaf with a tag at the most
+RICH = 60
+MAX_EQUAL_HASHES = 100
 
 
 class TooLarge(ValueError):
@@ -56,14 +59,20 @@ class _Encoder:
         if self.left < 0:
             raise TooLarge("the value is larger than %d bytes" % self.limit)
 
+    def text(self, value: str) -> str:
+        """Counted in UTF-8: what one character of it costs as JSON differs by a factor of twelve."""
+        self.spend(len(value) + 2)
+        if not value.isascii():
+            self.spend(len(value.encode("utf-8", "surrogatepass")) - len(value))
+        return value
+
     def encode(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if value is None or kind is bool:
             self.spend(5)
             return value
         if kind is str:
-            self.spend(len(value) + 2)
-            return value
+            return self.text(value)
         if kind is int:
             self.spend(value.bit_length() // 4 + 1)
             if -SAFE_INT <= value <= SAFE_INT:
@@ -94,40 +103,52 @@ class _Encoder:
                 return [self.encode(item, depth + 1) for item in value]
             if kind is dict:
                 if "$" not in value and all(type(key) is str for key in value):
-                    self.spend(sum(map(len, value)))
-                    return {key: self.encode(item, depth + 1) for key, item in value.items()}
+                    return {self.text(key): self.encode(item, depth + 1) for key, item in value.items()}
+                self.spend(TAG)
                 pairs = [[self.encode(key, depth + 1), self.encode(item, depth + 1)] for key, item in value.items()]
                 return {"$": "dict", "v": pairs}
+            self.spend(TAG)
             return {"$": kind.__name__, "v": [self.encode(item, depth + 1) for item in value]}
         finally:
             self.open.discard(mark)
 
     def rich(self, value: Any, kind: type, depth: int) -> Any:
-        module, name = kind.__module__, kind.__qualname__
-        if module == "collections" and name in ("Counter", "OrderedDict", "defaultdict"):
+        if _is_from(kind, "collections", ("Counter", "OrderedDict", "defaultdict")):
             return self.container(dict(value), dict, depth)
-        if module == "numpy" and _is_numpy_scalar(value):
+        if kind.__module__ == "numpy" and _is_numpy_scalar(value):
             return self.encode(value.item(), depth)
-        if module == "datetime" and name in ("datetime", "date", "time") and not _foreign_zone(value):
-            return {"$": name, "v": value.isoformat()}
-        if module == "datetime" and name == "timedelta":
+        self.spend(RICH)
+        if _is_from(kind, "datetime", ("datetime", "date", "time")) and not _foreign_zone(value):
+            return {"$": kind.__name__, "v": value.isoformat()}
+        if _is_from(kind, "datetime", ("timedelta",)):
             return {"$": "timedelta", "v": [value.days, value.seconds, value.microseconds]}
-        if module == "decimal" and name == "Decimal":
-            return {"$": "decimal", "v": str(value)}
+        if _is_from(kind, "decimal", ("Decimal",)):
+            return {"$": "decimal", "v": self.text(str(value))}
         if kind is complex:
             return {"$": "complex", "v": [repr(value.real), repr(value.imag)]}
         if kind is BatchFailure:
-            return {"$": "failure", "v": str(value)}
-        if kind is RemoteObject:
-            return {"$": "object", "type": value.type, "repr": value.repr}
-        self.spend(MAX_REPR)
-        return describe(value)
+            return {"$": "failure", "v": self.text(str(value))}
+        described = (
+            {"$": "object", "type": value.type, "repr": value.repr} if kind is RemoteObject else describe(value)
+        )
+        self.text(described["type"])
+        self.text(described["repr"])
+        return described
 
 
 class BatchFailure(str):
     """One failed item of a batch: reads ``[Error: ...]``, and can be told from an answer by its type."""
 
     __slots__ = ()
+
+
+def _is_from(kind: type, module: str, names: tuple[str, ...]) -> bool:
+    """Whether a class is the library's own: a user's class may go by the same name."""
+    import sys
+
+    if kind.__module__ != module or kind.__qualname__ not in names:
+        return False
+    return getattr(sys.modules.get(module), kind.__qualname__, None) is kind
 
 
 def _is_numpy_scalar(value: Any) -> bool:
@@ -173,36 +194,50 @@ def encode(value: Any, limit: int = 1 << 30) -> Any:
         return describe(value)
 
 
+def _expect(payload: Any, kind: type, length: int | None = None) -> Any:
+    if type(payload) is not kind or (length is not None and len(payload) != length):
+        raise ValueError("not what belongs there: " + type(payload).__name__)
+    return payload
+
+
 def _decode_float(text: Any) -> float:
     return {"nan": float("nan"), "inf": float("inf"), "-inf": -float("inf")}[text]
 
 
 def _decode_int(text: Any) -> int:
-    return int(text, 16)
+    return int(_expect(text, str), 16)
 
 
 def _decode_bytes(text: Any) -> bytes:
     import binascii
 
-    return binascii.a2b_base64(text)
+    return binascii.a2b_base64(_expect(text, str))
 
 
 def _decode_datetime(kind: str) -> Callable[[Any], Any]:
     def read(payload: Any) -> Any:
         import datetime
 
-        if kind == "timedelta":
-            days, seconds, micros = payload
-            return datetime.timedelta(int(days), int(seconds), int(micros))
-        return getattr(datetime, kind).fromisoformat(payload)
+        return getattr(datetime, kind).fromisoformat(_expect(payload, str))
 
     return read
+
+
+def _decode_timedelta(payload: Any) -> Any:
+    import datetime
+
+    return datetime.timedelta(*[_expect(part, int) for part in _expect(payload, list, 3)])
 
 
 def _decode_decimal(text: Any) -> Any:
     import decimal
 
-    return decimal.Decimal(text)
+    return decimal.Decimal(_expect(text, str))
+
+
+def _decode_complex(payload: Any) -> complex:
+    real, imaginary = _expect(payload, list, 2)
+    return complex(float(_expect(real, str)), float(_expect(imaginary, str)))
 
 
 _LEAVES: dict[str, Callable[[Any], Any]] = {
@@ -212,10 +247,10 @@ _LEAVES: dict[str, Callable[[Any], Any]] = {
     "datetime": _decode_datetime("datetime"),
     "date": _decode_datetime("date"),
     "time": _decode_datetime("time"),
-    "timedelta": _decode_datetime("timedelta"),
+    "timedelta": _decode_timedelta,
     "decimal": _decode_decimal,
-    "complex": lambda pair: complex(float(pair[0]), float(pair[1])),
-    "failure": BatchFailure,
+    "complex": _decode_complex,
+    "failure": lambda text: BatchFailure(_expect(text, str)),
 }
 _BOXES: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
@@ -232,22 +267,40 @@ def decode(data: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     tag = data.get("$")
-    if tag is None:
+    if tag is None and "$" not in data:
         return {key: decode(item, depth + 1) for key, item in data.items()}
+    if type(tag) is not str:
+        raise ValueError("a tag that is not text")
     return _decode_tagged(tag, data, depth)
 
 
-def _decode_tagged(tag: Any, data: dict[str, Any], depth: int) -> Any:
+def _decode_tagged(tag: str, data: dict[str, Any], depth: int) -> Any:
     try:
         if tag == "object":
-            return RemoteObject(str(data["type"])[:200], str(data["repr"])[:MAX_REPR])
+            return RemoteObject(_expect(data["type"], str)[:200], _expect(data["repr"], str)[:MAX_REPR])
         payload = data["v"]
         if tag in _BOXES:
-            return _BOXES[tag]([decode(item, depth + 1) for item in payload])
+            items = [decode(item, depth + 1) for item in _expect(payload, list)]
+            if tag != "tuple":
+                _refuse_equal_hashes(items)
+            return _BOXES[tag](items)
         if tag == "dict":
-            return {decode(key, depth + 1): decode(item, depth + 1) for key, item in payload}
+            keys = [decode(_expect(pair, list, 2)[0], depth + 1) for pair in _expect(payload, list)]
+            _refuse_equal_hashes(keys)
+            return dict(zip(keys, [decode(pair[1], depth + 1) for pair in payload]))
         return _LEAVES[tag](payload)
     except ValueError:
         raise
     except (KeyError, TypeError, ArithmeticError, AttributeError, IndexError) as exc:
         raise ValueError("bad tagged value %.40r: %s" % (tag, type(exc).__name__)) from None
+
+
+def _refuse_equal_hashes(items: list[Any]) -> None:
+    """Hashes of numbers can be foreseen: a set of a million that are all equal would take hours to build."""
+    if len(items) > MAX_EQUAL_HASHES:
+        seen: dict[int, int] = {}
+        for item in items:
+            number = hash(item)
+            seen[number] = count = seen.get(number, 0) + 1
+            if count > MAX_EQUAL_HASHES:
+                raise ValueError("too many items with one hash")
