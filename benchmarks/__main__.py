@@ -47,24 +47,19 @@ def main(argv: Sequence[str] | None = None, rows: Sequence[Row] | None = None) -
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure Cloche beside its peers."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Cloche beside its peers.")
     parser.add_argument("--quick", action="store_true", help="a few rounds only: does everything run?")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="only this row, or rows below it"
-    )
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this row, or rows below it")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
-    parser.add_argument(
-        "--output", type=Path, default=RESULTS, metavar="FOLDER", help="where results are written"
-    )
+    parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER", help="where results are written")
     return parser.parse_args(argv)
 
 
 def _measure_all(rows: Sequence[Row], console: Console, *, quick: bool) -> list[Measurement]:
     measurements = []
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    # Drawn between rounds only: a thread that draws by itself would run during the samples.
+    with Progress(*columns, console=console, auto_refresh=False) as progress:
         for row in rows:
             rounds = row.quick_rounds if quick else row.rounds
             show = partial(_show, progress, progress.add_task(row.name, total=rounds))
@@ -73,7 +68,7 @@ def _measure_all(rows: Sequence[Row], console: Console, *, quick: bool) -> list[
 
 
 def _show(progress: Progress, task: TaskID, done: int) -> None:
-    progress.update(task, completed=done)
+    progress.update(task, completed=done, refresh=True)
 
 
 def write(measurements: Sequence[Measurement], folder: Path) -> None:

@@ -66,6 +66,4 @@ def _bar(top: int, share: float, colour: str, label: str) -> list[str]:
 
 
 def _text(x: int, y: int, text: str, *, size: int = 13, weight: str = "400", fill: str = "#1b1b1b") -> str:
-    return (
-        f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{fill}">{escape(text)}</text>'
-    )
+    return f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{fill}">{escape(text)}</text>'

@@ -23,7 +23,5 @@ def find_rows() -> list[Row]:
 def select(rows: list[Row], wanted: list[str]) -> list[Row]:
     """Rows with one of these names, or below one of them (``native`` means ``native.start`` too)."""
     return [
-        row
-        for row in rows
-        if not wanted or any(row.name == name or row.name.startswith(f"{name}.") for name in wanted)
+        row for row in rows if not wanted or any(row.name == name or row.name.startswith(f"{name}.") for name in wanted)
     ]

@@ -17,9 +17,7 @@ def import_cost(statement: str) -> Opener:
 
     def run(code: str) -> float:
         # Isolated, but with site: that is where installed packages are found.
-        return timed(
-            lambda: subprocess.run([sys.executable, "-I", "-c", code], stdin=subprocess.DEVNULL, check=True)
-        )
+        return timed(lambda: subprocess.run([sys.executable, "-I", "-c", code], stdin=subprocess.DEVNULL, check=True))
 
     @contextmanager
     def open_processes() -> Iterator[Sampler]:

@@ -92,9 +92,7 @@ def _plain_pipe(cell: str) -> Contender:
     def open_pipe() -> Iterator[Sampler]:
         def run() -> None:
             command = [real_interpreter(), "-I", "-S", "-c", cell]
-            with subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0
-            ) as process:
+            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0) as process:
                 pipe = process.stdout
                 while pipe is not None and pipe.read(1 << 18):
                     pass
