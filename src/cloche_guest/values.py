@@ -128,9 +128,7 @@ class _Encoder:
             return {"$": "complex", "v": [repr(value.real), repr(value.imag)]}
         if kind is BatchFailure:
             return {"$": "failure", "v": self.text(str(value))}
-        described = (
-            {"$": "object", "type": value.type, "repr": value.repr} if kind is RemoteObject else describe(value)
-        )
+        described = {"$": "object", "type": value.type, "repr": value.repr} if kind is RemoteObject else describe(value)
         self.text(described["type"])
         self.text(described["repr"])
         return described
@@ -170,11 +168,14 @@ def _foreign_zone(value: Any) -> bool:
 
 
 def describe(value: Any) -> dict[str, str]:
-    """The tag for an object that does not travel. ``repr`` is user code: it may raise what it likes."""
+    """The tag for an object that does not travel. ``repr`` is user code, and so may its class be."""
     kind = type(value)
-    name = (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
-    )
+    try:
+        name = str(kind.__qualname__)
+        if kind.__module__ not in ("builtins", "__main__"):
+            name = "%s.%s" % (kind.__module__, name)
+    except Exception:
+        name = "object"
     try:
         text = repr(value)
         if type(text) is not str:
@@ -183,7 +184,7 @@ def describe(value: Any) -> dict[str, str]:
         text = "<%s in repr>" % type(exc).__name__
     if len(text) > MAX_REPR:
         text = text[: MAX_REPR - 3] + "..."
-    return {"$": "object", "type": str(name)[:200], "repr": text}
+    return {"$": "object", "type": name[:200], "repr": text}
 
 
 def encode(value: Any, limit: int = 1 << 30) -> Any:
@@ -194,10 +195,14 @@ def encode(value: Any, limit: int = 1 << 30) -> Any:
         return describe(value)
 
 
-def _expect(payload: Any, kind: type, length: int | None = None) -> Any:
-    if type(payload) is not kind or (length is not None and len(payload) != length):
+def _expect(payload: Any, kind: type) -> Any:
+    if type(payload) is not kind:
         raise ValueError("not what belongs there: " + type(payload).__name__)
     return payload
+
+
+def _list(payload: Any) -> list[Any]:
+    return _expect(payload, list)  # type: ignore[no-any-return]  # that is what it makes sure of
 
 
 def _decode_float(text: Any) -> float:
@@ -226,7 +231,8 @@ def _decode_datetime(kind: str) -> Callable[[Any], Any]:
 def _decode_timedelta(payload: Any) -> Any:
     import datetime
 
-    return datetime.timedelta(*[_expect(part, int) for part in _expect(payload, list, 3)])
+    days, seconds, micros = _list(payload)
+    return datetime.timedelta(_expect(days, int), _expect(seconds, int), _expect(micros, int))
 
 
 def _decode_decimal(text: Any) -> Any:
@@ -236,7 +242,7 @@ def _decode_decimal(text: Any) -> Any:
 
 
 def _decode_complex(payload: Any) -> complex:
-    real, imaginary = _expect(payload, list, 2)
+    real, imaginary = _list(payload)
     return complex(float(_expect(real, str)), float(_expect(imaginary, str)))
 
 
@@ -280,14 +286,14 @@ def _decode_tagged(tag: str, data: dict[str, Any], depth: int) -> Any:
             return RemoteObject(_expect(data["type"], str)[:200], _expect(data["repr"], str)[:MAX_REPR])
         payload = data["v"]
         if tag in _BOXES:
-            items = [decode(item, depth + 1) for item in _expect(payload, list)]
+            items = [decode(item, depth + 1) for item in _list(payload)]
             if tag != "tuple":
                 _refuse_equal_hashes(items)
             return _BOXES[tag](items)
         if tag == "dict":
-            keys = [decode(_expect(pair, list, 2)[0], depth + 1) for pair in _expect(payload, list)]
-            _refuse_equal_hashes(keys)
-            return dict(zip(keys, [decode(pair[1], depth + 1) for pair in payload]))
+            pairs = [(decode(key, depth + 1), decode(item, depth + 1)) for key, item in map(_list, _list(payload))]
+            _refuse_equal_hashes([key for key, _ in pairs])
+            return dict(pairs)
         return _LEAVES[tag](payload)
     except ValueError:
         raise

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError
+from cloche.session.replies import word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,7 @@ class FrameReader:
             if announced is None:
                 yield message, None
             elif type(announced) is not int or not 0 <= announced <= self.max_attachment:
-                raise ProtocolError("the guest announced an attachment that is not allowed", cause=repr(announced)[:80])
+                raise ProtocolError("the guest announced an attachment that is not allowed", cause=word(announced))
             elif announced == 0:
                 yield message, b""
             else:

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 KNOCK = 0.02
 INSIST_AFTER = 0.1
 FRAME_SLACK = 1 << 20
-ESCAPE_GROWTH = 6  # one character can become \uXXXX
+ESCAPE_GROWTH = 6  # one byte of text can become \uXXXX
+MAX_HELD = 1000
+"""Calls that may come in with the reply to a cell: one of each waiting thread."""
 
 StopReason = Literal["timeout", "cancelled"]
 
@@ -92,6 +94,7 @@ class Machine:
         self._dirty = False  # an interrupt was sent that may still be on its way
         self._live = False
         self._display_room = 0
+        self._held: list[tuple[Any, Any]] = []  # calls that came when no cell was there to serve them for
         self.sinks = self._fresh_sinks()
 
     def _fresh_sinks(self) -> dict[Stream, OutputSink]:
@@ -114,8 +117,9 @@ class Machine:
         self.sinks = self._fresh_sinks()
         self._clock = Clock(started, timeout, self._policy.total_timeout_ms / 1000, self._read_cpu)
         self.desk.begin_call()
-        if self.desk.busy:
-            self._clock.pause(now)
+        held, self._held = self._held, []
+        for number, params in held:
+            self._call_bridge(number, params, now)
         if self._dirty:
             # A late signal is handled between requests, where it is ignored, and not in the next cell.
             self._dirty = False
@@ -223,8 +227,9 @@ class Machine:
         if method is not None:
             self._take_request(method, message, now)
             return
-        if not self._expected or message.get("id") != self._expected[0][0]:
-            raise ProtocolError("the guest answered a question that was not asked", cause=repr(message.get("id"))[:80])
+        number = message.get("id")
+        if not self._expected or type(number) is not int or number != self._expected[0][0]:
+            raise ProtocolError("the guest answered a question that was not asked", cause=replies.word(number))
         _, method = self._expected.pop(0)
         error = message.get("error")
         if error is not None:
@@ -238,10 +243,7 @@ class Machine:
     def _take_request(self, method: Any, message: dict[str, Any], now: float) -> None:
         params = message.get("params")
         if method == "bridge":
-            stopped = self.phase in (Phase.ASKED, Phase.KILLED)
-            self.desk.request(message.get("id"), params, now, refusal="the cell was stopped" if stopped else None)
-            if self.desk.busy:
-                self._clock.pause(now)
+            self._call_bridge(message.get("id"), params, now)
         elif method == "display":
             if len(self.displays) < replies.MAX_DISPLAYS:
                 shown = replies.display(params, self._display_room)
@@ -252,7 +254,19 @@ class Machine:
             stream: Stream = "stderr" if replies.text(params, "stream") == "stderr" else "stdout"
             self.receive_output(stream, replies.field(params, "text", str, "").encode("utf-8", "replace"))
         else:
-            raise ProtocolError("the guest called a method that does not exist", cause=repr(method)[:80])
+            raise ProtocolError("the guest called a method that does not exist", cause=replies.word(method))
+
+    def _call_bridge(self, number: Any, params: Any, now: float) -> None:
+        """Between cells nobody runs host functions: what a thread of the guest asks then is kept for the next one."""
+        if self.phase is Phase.IDLE:
+            if len(self._held) >= MAX_HELD:
+                raise ProtocolError("the guest asks without waiting for answers")
+            self._held.append((number, params))
+            return
+        stopped = self.phase in (Phase.ASKED, Phase.KILLED)
+        self.desk.request(number, params, now, refusal="the cell was stopped" if stopped else None)
+        if self.desk.busy:
+            self._clock.pause(now)
 
     def _finish(self, finished: Finished) -> None:
         finished.stop = self._stop

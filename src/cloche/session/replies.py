@@ -17,6 +17,13 @@ GUEST_OUTCOMES = frozenset({"ok", "error", "memory", "exited", "interrupted"})
 _BINARY_MIME = ("image/png", "image/jpeg")
 
 
+def word(value: Any) -> str:
+    """A value of the guest's as a short text for an error; what is nested is only named."""
+    if type(value) is str:
+        return repr(value[:80])
+    return repr(value)[:80] if value is None or type(value) in (bool, int, float) else type(value).__name__
+
+
 def field(data: Any, name: str, kind: type[T], default: T) -> T:
     """`data[name]` when it is of that very type, `default` when it is absent; anything else breaks the protocol."""
     if type(data) is not dict:
