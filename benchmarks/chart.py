@@ -13,25 +13,27 @@ if TYPE_CHECKING:
     from benchmarks.measurement import Measurement
 
 WIDTH = 760
-LABELS = 250
-BARS = 330
-ROW = 52
-TOP = 54
+LEFT = 16
+LONGEST = 470
+ROW = 66
+TOP = 60
 BAR = 15
 
 _FONT = 'font-family="system-ui, sans-serif"'
 _OURS = "#2e7d5b"
 _PEER = "#b8b8b8"
+_QUIET = "#5f5f5f"
+_ALARM = "#a00000"
 
 
 def draw(measurements: Sequence[Measurement]) -> str:
     """The whole picture."""
-    height = TOP + ROW * len(measurements) + 10
+    height = TOP + ROW * len(measurements)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {_FONT}>',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        _text(14, 24, "Cloche and its peers, medians", size=16, weight="600"),
-        _text(14, 42, machine(), size=11, fill="#666666"),
+        _text(LEFT, 26, "Cloche and its peers: medians", size=16, weight="600"),
+        _text(LEFT, 43, machine(), size=11, fill=_QUIET),
     ]
     for index, measurement in enumerate(measurements):
         parts += _row(measurement, TOP + ROW * index)
@@ -43,27 +45,27 @@ def _row(measurement: Measurement, top: int) -> list[str]:
     peer = measurement.peer_p50
     longest = max(abs(measurement.p50), abs(peer or 0.0)) or 1.0
     better = "more is better" if row.higher_is_better else "less is better"
+    ours = f"{figure(measurement.p50, row.unit)}  Cloche"
     lines = [
-        _text(14, top + 18, row.name, weight="600"),
-        _text(14, top + 34, f"{row.what}; {better}"[:44], size=10, fill="#666666"),
-        *_bar(top + 4, measurement.p50 / longest, _OURS, figure(measurement.p50, row.unit)),
+        _text(LEFT, top + 13, row.name, weight="600"),
+        _text(WIDTH - LEFT, top + 13, f"{row.what} ({better})", size=11, fill=_QUIET, anchor="end"),
+        *_bar(top + 20, measurement.p50 / longest, _OURS, ours),
     ]
     if peer is None:
-        return [
-            *lines,
-            _text(LABELS, top + 4 + 2 * BAR, f"{row.peer.name} did not run", size=11, fill="#a00000"),
-        ]
-    label = f"{figure(peer, row.unit)}  {row.peer.name}"
-    return [*lines, *_bar(top + 6 + BAR, peer / longest, _PEER, label)]
+        return [*lines, _text(LEFT, top + 34 + BAR, f"{row.peer.name} did not run", size=11, fill=_ALARM)]
+    return [*lines, *_bar(top + 22 + BAR, peer / longest, _PEER, f"{figure(peer, row.unit)}  {row.peer.name}")]
 
 
 def _bar(top: int, share: float, colour: str, label: str) -> list[str]:
-    width = max(2.0, min(1.0, share) * BARS)
+    width = max(2.0, min(1.0, share) * LONGEST)
     return [
-        f'<rect x="{LABELS}" y="{top}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}"/>',
-        _text(LABELS + round(width) + 6, top + 12, label, size=11),
+        f'<rect x="{LEFT}" y="{top}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}"/>',
+        _text(LEFT + round(width) + 6, top + 12, label, size=11),
     ]
 
 
-def _text(x: int, y: int, text: str, *, size: int = 13, weight: str = "400", fill: str = "#1b1b1b") -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" font-weight="{weight}" fill="{fill}">{escape(text)}</text>'
+def _text(
+    x: int, y: int, text: str, *, size: int = 13, weight: str = "400", fill: str = "#1b1b1b", anchor: str = "start"
+) -> str:
+    style = f'font-size="{size}" font-weight="{weight}" fill="{fill}" text-anchor="{anchor}"'
+    return f'<text x="{x}" y="{y}" {style}>{escape(text)}</text>'
