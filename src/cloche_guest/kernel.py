@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Reply = tuple[dict[str, Any], bytes | None]
 
 MAX_VALUE_TEXT = 100_000
+LEAST_RECURSION = 500  # what the kernel itself needs to format an error
 
 
 class RequestFailed(Exception):
@@ -91,8 +92,13 @@ class Kernel:
                 link.send({"jsonrpc": "2.0", "id": request.get("id"), "result": {}})
                 return
             reply, attachment = self.answer(request, body)
-            if reply is not None:
+            if reply is None:
+                continue
+            try:
                 link.send(reply, attachment)
+            except (TypeError, ValueError, RecursionError):  # an object of the user's got into it; nothing was sent yet
+                error = {"code": INTERNAL_ERROR, "message": "the reply cannot be sent"}
+                link.send({"jsonrpc": "2.0", "id": reply["id"], "error": error})
 
     def answer(self, request: dict[str, Any], body: bytearray | None) -> tuple[dict[str, Any] | None, bytes | None]:
         """The reply to one request, never an exception. None for a notification."""
@@ -173,7 +179,10 @@ class Kernel:
             value, raised = self.runner.run(cell, self._show_value)
         if state.forked:
             self._leave_child(raised)
-        result = self._finish(name, value, raised)
+        try:
+            result = self._finish(name, value, raised)
+        except Exception as exc:  # what was raised may be an object with a will of its own
+            raise RequestFailed(INTERNAL_ERROR, type(exc).__name__) from None
         result["elapsed_ms"] = (perf_counter() - started) * 1000
         result["cpu_ms"] = (process_time() - cpu) * 1000
         result["peak_bytes"] = _peak_bytes()
@@ -200,6 +209,8 @@ class Kernel:
             sys.stdout, sys.stderr = stdout, stderr
             self._flush_quietly()
         self.space.restore_reserved()
+        if sys.getrecursionlimit() < LEAST_RECURSION:
+            sys.setrecursionlimit(LEAST_RECURSION)
         result: dict[str, Any] = {"outcome": "ok", "interrupts": state.delivered}
         if value is not None:
             result["value"] = value
@@ -220,7 +231,8 @@ class Kernel:
             result["exception"] = describe_exception(raised, name)
         result["interrupts"] = state.delivered
         # Frames hold the cell's variables; nobody needs them any more.
-        raised.__traceback__ = raised.__context__ = raised.__cause__ = None
+        for link in ("__traceback__", "__context__", "__cause__"):
+            BaseException.__setattr__(raised, link, None)
 
     def _leave_child(self, raised: BaseException | None) -> None:
         """A forked child that falls out of the cell must not answer a second time."""
@@ -273,7 +285,11 @@ class Kernel:
     def list_variables(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Names and types of the user's variables."""
         names = self.space.names
-        return {"variables": [[name, type(names[name]).__name__] for name in self.space.user_names()]}, None
+
+        def find() -> list[list[str]]:
+            return [[name, str(type(names[name]).__name__)] for name in self.space.user_names()]
+
+        return {"variables": self._guarded(find)}, None
 
     def complete(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Completions of the dotted name at the end of `text`."""

@@ -82,9 +82,10 @@ def _line_in(exc: BaseException, cell: str) -> int | None:
 
 def _type_name(exc: BaseException) -> str:
     kind = type(exc)
-    if kind.__module__ in ("builtins", "__main__", KERNEL_FILE) or kind.__module__.startswith("cloche_guest"):
+    module = kind.__module__
+    if type(module) is not str or module in ("builtins", "__main__", KERNEL_FILE) or module.startswith("cloche_guest"):
         return str(kind.__qualname__)[:200]
-    return ("%s.%s" % (kind.__module__, kind.__qualname__))[:200]
+    return ("%s.%s" % (module, kind.__qualname__))[:200]
 
 
 def _shorten(text: str) -> str:

@@ -187,7 +187,7 @@ def _store(located: str, data: dict[str, Any], code: bytes) -> Path | None:
             (bundle, bytes.fromhex(data["magic"]) + _PYC_REST + code),
             (file, json.dumps(data).encode()),
         ):
-            fresh = target.with_name(f".{target.name}.{os.getpid()}")
+            fresh = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
             fresh.write_bytes(content)
             fresh.replace(target)
     except OSError:

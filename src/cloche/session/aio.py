@@ -124,9 +124,9 @@ class AsyncDriver:
         on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
-        left = limit_ms / 1000 - (clock() - started)
-        guest, calls = self._core.guest_for(SelectorWatch, left)
-        calls.append(make_call())
+        call = make_call()  # one that cannot be made must not leave behind a guest that nobody has greeted
+        guest, calls = self._core.guest_for(SelectorWatch, limit_ms / 1000 - (clock() - started))
+        calls.append(call)
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
         self._guest = guest
         trouble: BaseException | None = None

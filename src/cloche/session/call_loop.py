@@ -113,6 +113,8 @@ class CallLoop:
         """A worker leads. True when it has finished the call, False when it is stuck and the lead is ours again."""
         while not self._handed_back.acquire(timeout=STAND_BY):
             with self._lock:
+                if self._guest.machine.finished is not None:
+                    return True  # handed back while an interrupt took us out of the wait for it
                 since = self._calling_since
                 if since is not None and clock() - since > STAND_BY:
                     self._leader = self

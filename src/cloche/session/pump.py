@@ -30,6 +30,8 @@ PATIENCE = 0.002
 SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 """To be woken costs as much as a small cell takes; so a short while is spent looking before sleeping."""
 GIVE_UP = 5.0
+LONGEST = 86_400.0
+"""poll() counts milliseconds in 32 bits; whoever waits longer looks up once a day."""
 
 
 class Watch(Protocol):
@@ -66,7 +68,7 @@ class PollWatch:
 
     def ready(self, timeout: float | None) -> Iterable[int]:
         # rounded up: waking a moment early would spin until the deadline
-        return [fd for fd, _ in self._poll.poll(None if timeout is None else timeout * 1000 + 0.999)]
+        return [fd for fd, _ in self._poll.poll(None if timeout is None else min(timeout, LONGEST) * 1000 + 0.999)]
 
     def ready_urgent(self, timeout: float | None) -> Iterable[int]:
         """As `ready`, but captured output does not wake us for the first moments: it is read with the reply anyway.

@@ -89,7 +89,7 @@ class SyncDriver:
         refuse_reentry(self._core.number)
         self._core.check_open()
         started = clock()
-        if not self._turn.acquire(timeout=limit_ms / 1000):
+        if not self._turn.acquire(timeout=min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise BusyError(f"another call held this sandbox for {limit_ms} ms", remedy="wait for it, or cancel()")
         if self._core.closed:
             self._turn.release()
@@ -105,13 +105,16 @@ class SyncDriver:
     ) -> Guest:
         """Have one request served, whatever happens on the way."""
         core, bell = self._core, self._hearing()
+        call = make_call()  # one that cannot be made must not leave behind a guest that nobody has greeted
         guest, calls = core.guest_for(self._make_watch, limit_ms / 1000 - (clock() - started))
-        calls.append(make_call())
+        calls.append(call)
         with self._machine_lock:
             guest.machine.begin(
                 calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None
             )
         self._loop = loop = CallLoop(core, guest, self._machine_lock, bell, on_output)
+        if core.closed:
+            loop.cancel()  # destroy() came while there was no loop yet that it could have cancelled
         try:
             loop.run()
         except BaseException:
