@@ -160,6 +160,7 @@ class SessionCore:
         policy = self.policy
         greeting = context_call(self._context, policy.value_max_bytes)
         self._owner = os.getpid()
+        self.folder.workspace.ensure()
         channel = self.backend.open(policy, self.folder.workspace, timeout)
         demanded = policy.minimum_isolation
         if demanded is not None and channel.isolation < demanded:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from cloche.errors import WorkspaceFileError
 from cloche.paths import sessions_dir
-from cloche.session.workspace import Workspace, remove_tree
+from cloche.session.removal import remove_tree
+from cloche.session.workspace import Workspace
 
 RECORD = "session.json"
 _ID = re.compile(r"[0-9a-f]{12}")
@@ -53,7 +54,11 @@ class SessionFolder:
             "workspace": str(self.workspace.root),
             "created": time.time(),
         }
-        (self.path / RECORD).write_text(json.dumps(data), "utf-8")
+        # A new file, then switched: the guest can reach this folder, and could have put a pipe in the record's place.
+        fresh = self.path / f".{RECORD}.{os.urandom(4).hex()}"
+        with suppress(OSError):  # a session that cannot be listed still works
+            fresh.write_text(json.dumps(data), "utf-8")
+            fresh.replace(self.path / RECORD)
 
     def remove(self) -> None:
         """Remove everything but a workspace that was given. A forked child leaves its parent's session alone."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloche.errors import WorkspaceFileError
+from cloche.session.removal import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,10 @@ class Workspace:
     def _scan(self) -> tuple[dict[str, Fingerprint], bool, int]:
         """Fingerprints of all files, whether all were seen, and their size on disk."""
         self._empty_since = 0
-        changed = os.stat(self._root_text).st_mtime_ns if self.private else 0
+        try:
+            changed = os.stat(self._root_text).st_mtime_ns if self.private else 0
+        except OSError:  # removed by the guest
+            return {}, True, 0
         found, complete, total, folders = self._walk()
         if self.private and not found and not folders and time.time_ns() - changed > _CLOCK_GRAIN:
             self._empty_since = changed
@@ -218,15 +221,27 @@ class Workspace:
     def empty(self) -> None:
         """Remove all contents of a private folder; a folder that was given is the user's and is left alone."""
         if self.private:
-            for entry in list(os.scandir(self.root)):
-                remove_tree(Path(entry.path))
+            remove_tree(self.root)
+            self.ensure()
             self._known = {}
+
+    def ensure(self) -> None:
+        """A guest may have removed the private folder, or put something else in its place."""
+        for folder in (self.root, self._home, self._home and self._home / "tmp") if self.private else ():
+            if folder is not None and (folder.is_symlink() or not folder.is_dir()):
+                remove_tree(folder)
+                folder.mkdir(parents=True)
 
     @contextmanager
     def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
         """(descriptor of the folder that holds `path`, last component)."""
         parts = _components(path)
-        folder = os.open(self.root, _FOLDER)
+        try:
+            folder = os.open(self.root, _FOLDER)
+        except OSError as exc:
+            raise WorkspaceFileError(
+                "the workspace is no longer a folder", cause=os.strerror(exc.errno or 0), remedy="reset() makes it anew"
+            ) from None
         try:
             for part in parts[:-1]:
                 try:
@@ -234,8 +249,7 @@ class Workspace:
                 except FileNotFoundError:
                     if not create:
                         raise WorkspaceFileError(f"{path} does not exist") from None
-                    os.mkdir(part, 0o755, dir_fd=folder)
-                    inner = os.open(part, _FOLDER, dir_fd=folder)
+                    inner = _make_folder(part, folder, path)
                 except OSError as exc:
                     raise _refusal(path, exc) from None
                 os.close(folder)
@@ -243,6 +257,14 @@ class Workspace:
             yield folder, parts[-1]
         finally:
             os.close(folder)
+
+
+def _make_folder(name: str, parent: int, path: str) -> int:
+    try:
+        os.mkdir(name, 0o755, dir_fd=parent)
+        return os.open(name, _FOLDER, dir_fd=parent)
+    except OSError as exc:
+        raise _refusal(path, exc) from None
 
 
 def _components(path: str) -> list[str]:
@@ -261,15 +283,3 @@ def _refusal(path: str, exc: OSError) -> WorkspaceFileError:
     if exc.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
         return WorkspaceFileError(f"{path} is not a plain file", cause="links are not followed")
     return WorkspaceFileError(f"{path}: {os.strerror(exc.errno or 0)}")
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or folder, also where the guest took its own permissions away. What cannot go is left."""
-    if path.is_dir() and not path.is_symlink():
-        for folder, _, _ in os.walk(path):
-            with suppress(OSError):
-                os.chmod(folder, 0o700)
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
