@@ -29,14 +29,16 @@ def save(names: dict[str, Any], wanted: list[str], limit: int) -> tuple[list[str
     total = len(MAGIC)
     for name in wanted:
         value = names[name]
-        if isinstance(value, type(sys)):
+        if issubclass(type(value), type(sys)):  # not isinstance: that asks the object
             skipped.append([name, "a module; import it again"])
             continue
         try:
             buffer = io.BytesIO()
             _make_pickler(pickle, buffer, names).dump(value)
             data = buffer.getvalue()
-        except Exception as exc:
+        except KeyboardInterrupt:  # the deadline
+            raise
+        except BaseException as exc:
             skipped.append([name, _reason(exc)])
             continue
         if total + len(data) > limit:
@@ -66,7 +68,9 @@ def load(names: dict[str, Any], data: bytes | bytearray, reserved: dict[str, Any
             continue
         try:
             names[name] = pickle.loads(blob)
-        except Exception as exc:
+        except KeyboardInterrupt:  # the deadline
+            raise
+        except BaseException as exc:
             failed.append([name, _reason(exc)])
         else:
             restored.append(name)
@@ -74,39 +78,41 @@ def load(names: dict[str, Any], data: bytes | bytearray, reserved: dict[str, Any
 
 
 def _make_pickler(pickle: Any, buffer: Any, names: dict[str, Any]) -> Any:
-    """cloudpickle where the interpreter has it; else pickle that also takes functions defined in cells."""
+    """A pickler that takes functions of cells; where the interpreter has cloudpickle, also closures and classes."""
     try:
-        import cloudpickle
+        from cloudpickle import CloudPickler as Base
     except ImportError:
-        pass
-    else:
-        return cloudpickle.CloudPickler(buffer, protocol=4)
+        Base = pickle.Pickler  # noqa: N806 - a class
 
-    class CellPickler(pickle.Pickler):  # type: ignore[misc]  # pickle is imported late
+    class CellPickler(Base):  # type: ignore[misc]  # which of the two is known here only
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, type(_rebuild)) and obj.__module__ == "__main__" and obj.__globals__ is names:
+            if type(obj) is type(_reason) and obj.__globals__ is names and not obj.__closure__:
                 return _reduce_function(obj)
-            return NotImplemented
+            override = getattr(Base, "reducer_override", None)
+            return NotImplemented if override is None else override(self, obj)
 
     return CellPickler(buffer, 4)
 
 
 def _reduce_function(function: Any) -> tuple[Any, ...]:
-    """A function of a cell: its code, and the *live* globals wherever it is restored."""
+    """A function of a cell: its code, and the *live* globals wherever it is restored.
+
+    cloudpickle would give each function a copy of the globals, so that it would neither see a variable that is
+    changed later nor another function that is defined anew.
+    """
     import marshal
 
-    if function.__closure__:
-        raise TypeError("a function with a closure needs cloudpickle in the guest's interpreter")
     # `eval` is found by name in any guest; nothing of ours needs to be importable there.
     source = (
-        "(lambda code, name, defaults, kwdefaults: (lambda f: (setattr(f, '__kwdefaults__', kwdefaults), f)[1])("
-        "type(lambda: 0)(__import__('marshal').loads(code), __import__('sys').modules['__main__'].__dict__, name, "
-        "defaults)))"
+        "(lambda code, name, defaults: type(lambda: 0)(__import__('marshal').loads(code), "
+        "__import__('sys').modules['__main__'].__dict__, name, defaults))"
     )
-    return (
-        _Apply(source),
-        (marshal.dumps(function.__code__), function.__name__, function.__defaults__, function.__kwdefaults__),
-    )
+    attributes = {
+        name: getattr(function, name)
+        for name in ("__kwdefaults__", "__qualname__", "__doc__", "__annotations__", "__module__")
+    }
+    make = (marshal.dumps(function.__code__), function.__name__, function.__defaults__)
+    return _Apply(source), make, (function.__dict__ or None, attributes)
 
 
 class _Apply:
@@ -122,13 +128,11 @@ class _Apply:
         return eval, (self._source,)
 
 
-def _rebuild() -> None:
-    """Only its type is used."""
-
-
 def _reason(exc: BaseException) -> str:
     try:
         text = str(exc)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         text = ""
     return ("%s: %s" % (type(exc).__name__, text))[:300]

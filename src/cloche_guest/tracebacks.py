@@ -15,9 +15,12 @@ MAX_TEXT = 100_000
 
 def describe_exception(exc: BaseException, cell: str) -> dict[str, Any]:
     """Type, message, line, traceback. `str(exc)` is user code: it may raise or hang, and is interruptible."""
-    import linecache  # noqa: F401 - imported here, masked: an interrupt must not leave half a module behind
-    import traceback
-
+    traceback: Any = None
+    try:
+        import linecache  # noqa: F401 - imported here, masked: an interrupt must not leave half a module behind
+        import traceback
+    except Exception:  # out of descriptors or memory, which may be the very error that is described
+        pass
     report = None
     trouble = ""
     state.user = True
@@ -33,9 +36,11 @@ def describe_exception(exc: BaseException, cell: str) -> dict[str, Any]:
 
 
 def _format(traceback: Any, exc: BaseException, cell: str) -> dict[str, Any]:
-    tree = traceback.TracebackException(type(exc), exc, exc.__traceback__)
-    _drop_kernel_frames(tree)
-    text = "".join(tree.format())
+    text = ""
+    if traceback is not None:
+        tree = traceback.TracebackException(type(exc), exc, exc.__traceback__)
+        _drop_kernel_frames(tree)
+        text = "".join(tree.format())
     try:
         message = str(exc)
     except Exception as second:
@@ -46,7 +51,7 @@ def _format(traceback: Any, exc: BaseException, cell: str) -> dict[str, Any]:
         "type": _type_name(exc),
         "message": _shorten(message),
         "line": _line_in(exc, cell),
-        "traceback": _shorten(text),
+        "traceback": _shorten(text or "%s: %s\n" % (_type_name(exc), message)),
     }
 
 
