@@ -16,6 +16,7 @@ from cloche.session.removal import remove_tree
 from cloche.session.workspace import Workspace
 
 RECORD = "session.json"
+_MAX_RECORD = 65536
 _ID = re.compile(r"[0-9a-f]{12}")
 
 
@@ -102,13 +103,11 @@ def find_sessions() -> list[FoundSession]:
     for path in sessions_dir().iterdir():
         if not _ID.fullmatch(path.name):
             continue  # not ours: the folder may have been named by mistake, and what is found here may be removed
-        data: dict[str, object] = {}
-        with suppress(OSError, ValueError):
-            loaded = json.loads((path / RECORD).read_text("utf-8"))
-            data = loaded if isinstance(loaded, dict) else {}
+        data = _read_record(path / RECORD)
         if not data and time.time() - _mtime(path) < 10:
             continue  # being made this very moment
-        host, guest = _integer(data.get("host_pid")), _integer(data.get("guest_pid"))
+        host, guest = _number(data.get("host_pid")), _number(data.get("guest_pid"))
+        created = data.get("created")
         found.append(
             FoundSession(
                 id=path.name,
@@ -117,9 +116,9 @@ def find_sessions() -> list[FoundSession]:
                 host_pid=host,
                 guest_pid=guest or None,
                 workspace=str(data.get("workspace", "")),
-                created=float(str(data.get("created") or _mtime(path))),
-                host_alive=bool(host) and process_start(host) == data.get("host_started"),
-                guest_alive=bool(guest) and process_start(guest) == data.get("guest_started"),
+                created=created if isinstance(created, float) else _mtime(path),
+                host_alive=_is_host(host, data.get("host_started")),
+                guest_alive=_is_same(guest, data.get("guest_started")),
             )
         )
     return sorted(found, key=lambda session: session.created)
@@ -130,13 +129,42 @@ def process_start(pid: int) -> int | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             fields = handle.read().rpartition(b")")[2].split()
-    except OSError:
+        return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, IndexError, ValueError):
         return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _read_record(path: Path) -> dict[str, object]:
+    """What a record says. A guest may have put anything in its place: nothing here waits, follows or believes."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            data = json.loads(os.read(handle, _MAX_RECORD))
+        finally:
+            os.close(handle)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _number(value: object) -> int:
+    """A process number. Zero and below mean whole groups of processes to `kill`, and 1 is not ours."""
+    return value if type(value) is int and value > 1 else 0
+
+
+def _is_same(pid: int, started: object) -> bool:
+    return bool(pid) and type(started) is int and process_start(pid) == started
+
+
+def _is_host(pid: int, started: object) -> bool:
+    """Where the system does not tell when a process began, a number in use counts: better one leftover too many."""
+    if os.path.exists("/proc/self/stat"):
+        return _is_same(pid, started)
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    return bool(pid)
 
 
 def _mtime(path: Path) -> float:

@@ -270,7 +270,7 @@ class Pump:
 
     def _look_for_end(self, now: float) -> None:
         ended = self.channel.reap(0)
-        waited = now - (self._dying_since or now)
+        waited = 0.0 if self._dying_since is None else now - self._dying_since
         if ended is None and waited < GIVE_UP:
             if waited > DEATH_PATIENCE and not self._kill_sent:
                 self._kill(now)  # it closed the wire and lives on

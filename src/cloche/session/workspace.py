@@ -270,11 +270,19 @@ def _make_folder(name: str, parent: int, path: str) -> int:
 def _components(path: str) -> list[str]:
     path = path.removeprefix("/app/")
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if path.startswith("/") or ".." in parts or not parts or "\0" in path or len(parts) > MAX_DEPTH:
+    if path.startswith("/") or ".." in parts or not parts or not _is_name(path) or len(parts) > MAX_DEPTH:
         raise WorkspaceFileError(
             f"{path!r} is not a path inside the workspace", remedy="use a relative path such as data/in.csv"
         )
     return parts
+
+
+def _is_name(path: str) -> bool:
+    """Whether a file system could have such a name at all."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        return False
 
 
 def _refusal(path: str, exc: OSError) -> WorkspaceFileError:

@@ -1,0 +1,202 @@
+"""Moving bytes between a channel and the machine, against a guest that is nothing but a socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.session.guest_side import frame
+
+from cloche import ExecutionPolicy, Isolation
+from cloche.session.actions import Send
+from cloche.session.channel import Channel, Exit
+from cloche.session.machine import Call, Machine
+from cloche.session.pump import MAX_UNSENT, PollWatch, Pump
+from cloche.session.workspace import Workspace
+
+
+class Dummy(Channel):
+    """A channel to a guest that the test plays."""
+
+    isolation = Isolation.NONE
+
+    def __init__(self) -> None:
+        self.wire, self.far = socket.socketpair()
+        self.wire.setblocking(False)
+        self.far.setblocking(False)
+        self.stdout, self.out = os.pipe()
+        self.stderr, self.err = os.pipe()
+        for descriptor in (self.stdout, self.stderr):
+            os.set_blocking(descriptor, False)
+        self.workspace = Workspace(Path("/"), private=False)
+        self.greeting = {}
+        self.done: list[Any] = []
+        self.exit: Exit | None = None
+
+    def interrupt(self, *, insist: bool) -> None:
+        self.done.append(("interrupt", insist))
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+    def reap(self, timeout: float) -> Exit | None:
+        return self.exit
+
+    def close(self) -> None:
+        self.wire.close()
+        self.far.close()
+        for descriptor in (self.stdout, self.out, self.stderr, self.err):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+@pytest.fixture
+def channel() -> Iterator[Dummy]:
+    dummy = Dummy()
+    yield dummy
+    dummy.close()
+
+
+def make(channel: Dummy, bridges: frozenset[str] = frozenset(), **policy: Any) -> tuple[Machine, Pump]:
+    machine = Machine(ExecutionPolicy(**policy), bridges)
+    pump = Pump(channel, machine, PollWatch())
+    machine.begin([Call("execute", {"code": "1"})], now=0.0, started=0.0, timeout=10.0)
+    return machine, pump
+
+
+def turn(pump: Pump, now: float = 0.0) -> list[Any]:
+    pump.handle(pump.watch.ready(0), now)
+    return list(pump.perform(now))
+
+
+def test_a_large_body_is_sent_as_the_guest_takes_it_and_encoded_no_sooner(channel):
+    machine, pump = make(channel)
+    made = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal made
+        for _ in range(100):
+            made += 1
+            yield b"x" * 100_000
+
+    machine.actions.append(Send(b"head\n", chunks()))
+    pump.perform(0.0)
+    assert made < 100
+    total, quiet = 0, 0
+    while quiet < 3:  # twice nothing: all has been taken
+        try:
+            total += len(channel.far.recv(1 << 20))
+            quiet = 0
+        except BlockingIOError:
+            quiet += 1
+        turn(pump)
+    assert made == 100
+    assert total > 10_000_000
+
+
+def test_output_written_before_the_reply_is_there_when_the_reply_is(channel):
+    machine, pump = make(channel)
+    pump.perform(0.0)
+    os.write(channel.out, b"o" * 60_000)
+    os.write(channel.err, b"e" * 60_000)
+    channel.far.send(frame(id=1, result={"outcome": "ok"}))
+    while machine.finished is None:
+        pump.handle([channel.wire.fileno()], 0.0)
+    pump.drain()
+    assert machine.sinks["stdout"].total_bytes == 60_000
+    assert machine.sinks["stderr"].total_bytes == 60_000
+
+
+def test_a_child_that_never_stops_writing_does_not_keep_the_cell_open(channel):
+    machine, pump = make(channel)
+    read = os.read
+
+    class Endless:
+        def __call__(self, descriptor: int, size: int) -> bytes:
+            return b"x" * size if descriptor == channel.stdout else read(descriptor, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cloche.session.pump.os.read", Endless())
+        pump.drain()
+    assert 0 < machine.sinks["stdout"].total_bytes < 100_000_000
+
+
+def test_a_guest_that_asks_without_reading_the_answers_is_ended(channel):
+    machine, pump = make(channel, frozenset({"f"}), max_bridge_calls=0)
+    asked = 0
+    while machine.finished is None:
+        assert asked < 100 * MAX_UNSENT, "its questions pile up here"
+        try:
+            channel.far.send(b"".join(frame(id=n, method="bridge", params={"name": "f"}) for n in range(200)))
+            asked += 200
+        except BlockingIOError:
+            asked += 0
+        turn(pump)
+    assert machine.finished.death == "protocol"
+    assert "kill" in channel.done
+
+
+def test_a_wire_that_closes_with_a_guest_that_lives_on_ends_in_a_kill(channel):
+    machine, pump = make(channel)
+    channel.far.close()
+    turn(pump, 0.0)
+    assert "kill" not in channel.done, "it may be about to exit by itself"
+    pump.handle([], 0.2)
+    assert "kill" in channel.done
+    channel.exit = Exit(signal=9)
+    pump.handle([], 0.3)
+    assert machine.finished is not None
+    assert machine.finished.detail == "killed by SIGKILL"
+
+
+def test_a_process_that_cannot_be_killed_is_given_up(channel):
+    machine, pump = make(channel)
+    channel.far.close()
+    turn(pump, 0.0)
+    pump.handle([], 60.0)
+    assert machine.finished is not None
+    assert machine.finished.death is not None
+
+
+def test_an_exit_is_told_with_its_status(channel):
+    machine, pump = make(channel)
+    channel.exit = Exit(code=3)
+    os.write(channel.out, b"last words")
+    channel.far.close()
+    turn(pump, 0.0)
+    assert machine.finished is not None
+    assert machine.finished.exit_code == 3
+    assert machine.sinks["stdout"].finish()[0] == "last words"
+
+
+def test_what_was_sent_to_a_guest_that_had_ended_is_known_to_be_refused(channel):
+    channel.far.close()
+    _, pump = make(channel)
+    pump.perform(0.0)
+    assert pump.refused
+
+
+def test_a_stream_that_ends_is_no_longer_watched(channel):
+    _, pump = make(channel)
+    os.close(channel.out)
+    turn(pump)
+    assert list(pump.watch.ready(0)) == []
+    channel.out, unused = os.pipe()
+    os.close(unused)
+
+
+def test_a_watch_can_wait_for_longer_than_the_system_counts():
+    watch = PollWatch()
+    reader, writer = os.pipe()
+    try:
+        watch.add(reader)
+        os.write(writer, b"x")
+        assert list(watch.ready(1e7)) == [reader]
+    finally:
+        watch.close()
+        os.close(reader)
+        os.close(writer)
