@@ -40,7 +40,7 @@ def _quantity(text: str, units: dict[str, int], kind: str) -> int:
     if found is None or found[2] not in units:
         raise ValueError(f"{text!r} is not {kind}")
     amount = float(found[1]) * units[found[2]]
-    if not 1 <= amount <= _LARGEST:
+    if not 0 < amount <= _LARGEST:
         raise ValueError(f"{text!r} is out of range")
     return math.ceil(amount)
 

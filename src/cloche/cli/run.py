@@ -76,10 +76,10 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
         live.finish(result)
         show_value(terminal, result)
     fetched = _fetch_all(sandbox, wanted.fetches, terminal)
-    displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
     files = [] if wanted.out is None else save_files(sandbox, _touched(result), wanted.out)
+    displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
     if live is not None:
-        for path in (*displays, *files):
+        for path in (*files, *displays):
             terminal.note(f"saved {path}")
         if wanted.out is None and sandbox.workspace is None:
             _warn_of_loss(result, wanted.fetches, terminal)

@@ -1,0 +1,68 @@
+"""The root command: quick to import, complete in its help."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import click
+import pytest
+from tests.cli.command import Cloche
+
+from cloche import __version__
+from cloche.cli.group import COMMANDS
+
+
+def test_the_version_is_shown(cloche: Cloche) -> None:
+    assert cloche("--version").stdout.startswith(f"cloche {__version__} ")
+
+
+def test_help_lists_every_command(cloche: Cloche) -> None:
+    done = cloche("--help")
+    assert done.code == 0
+    for name, sentence in COMMANDS.items():
+        assert name in done.stdout
+        assert sentence in done.stdout
+
+
+def test_no_arguments_show_the_help(cloche: Cloche) -> None:
+    assert cloche().stdout == cloche("--help").stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_and_json(cloche: Cloche, name: str) -> None:
+    command: click.Command = importlib.import_module(f"cloche.cli.{name}").command
+    assert command.help
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert "--json" in options
+    assert cloche(name, "--help").code == 0
+
+
+def modules_after(code: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True
+    )
+    return set(shown.stdout.split())
+
+
+def test_the_entry_point_imports_nothing_heavy() -> None:
+    loaded = modules_after("from cloche.cli import main")
+    assert "cloche.cli" in loaded
+    assert not loaded & {"click", "rich", "prompt_toolkit", "cloche.factory", "anyio"}
+
+
+def test_a_run_needs_neither_rich_nor_the_prompt() -> None:
+    loaded = modules_after("from cloche.cli.group import invoke; invoke(['run', '-c', '1'])")
+    assert "cloche.cli.run" in loaded
+    assert not {name.partition(".")[0] for name in loaded} & {"rich", "prompt_toolkit", "pygments", "anyio"}
+
+
+def test_the_package_itself_can_be_run() -> None:
+    done = subprocess.run([sys.executable, "-m", "cloche", "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("cloche ")
+
+
+def test_a_shell_can_complete_commands(cloche: Cloche) -> None:
+    done = cloche(COMP_WORDS="cloche d", COMP_CWORD="1", _CLOCHE_COMPLETE="bash_complete")
+    assert {line.split(",")[1] for line in done.stdout.splitlines()} == {"doctor", "demo"}
