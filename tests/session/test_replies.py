@@ -75,7 +75,7 @@ def test_any_value_can_be_named_in_an_error(value: Any):
 @given(json_values, st.sampled_from(["exception", "data", "p"]))
 def test_any_data_is_read_or_breaks_the_protocol(value: Any, name: str):
     for read in (
-        lambda data: replies.exception(data),
+        replies.exception,
         lambda data: replies.display(data, 100),
         lambda data: replies.strings(data, name),
         lambda data: replies.names_and_reasons(data, name),
