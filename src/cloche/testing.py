@@ -138,14 +138,29 @@ class Script:
         self._live.remove(channel)
 
 
+class _Line(socket.socket):
+    """The host's end. What is sent to a guest that has ended is refused at once, as on a line without us on it."""
+
+    __slots__ = ("guest",)
+    guest: socket.socket
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        with suppress(BlockingIOError):
+            if not self.guest.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise BrokenPipeError
+        return super().send(data, flags)
+
+
 class FakeChannel(Channel):
     """A native guest with somebody on the line: two threads copy frames and answer scripted cells."""
 
     def __init__(self, guest: NativeChannel, script: Script) -> None:
         self._guest = guest
         self._script = script
-        self.wire, self._far = socket.socketpair()
-        self.wire.setblocking(False)
+        near, self._far = socket.socketpair()
+        self.wire = line = _Line(fileno=near.detach())
+        line.guest = guest.wire
+        line.setblocking(False)
         self.stdout, self.stderr = guest.stdout, guest.stderr
         self.isolation, self.layers = guest.isolation, guest.layers
         self.workspace, self.greeting = guest.workspace, guest.greeting

@@ -5,7 +5,8 @@ bundle.py describe`` prints, as one JSON line, what the host needs to know about
 marshalled bundle: the host keeps it and starts later guests from it, at half the cost.
 
 All modules are compiled under one file name that is no path: no traceback can show where the guest lies, and the
-interrupt handler can tell kernel frames from the user's. None of them stays in `sys.modules`.
+interrupt handler can tell kernel frames from the user's. Modules that work on the user's data and keep no state of
+the kernel's have another such name: they may be interrupted anywhere. None of them stays in `sys.modules`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MODULES = (
     "start",
 )
 KERNEL_FILE = "<cloche>"
+DATA_FILE = "<cloche data>"
+INTERRUPTIBLE = ("values", "context_tools", "display", "state")
 DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """
@@ -65,12 +68,13 @@ def compile_part(folder: str, name: str) -> CodeType:
     """
     import __future__
 
+    filename = DATA_FILE if name in INTERRUPTIBLE else KERNEL_FILE
     with open(folder + "/" + name + ".py", encoding="utf-8") as handle:
         source = handle.read()
-    tree: Any = compile(source, KERNEL_FILE, "exec", 0x400, True)  # an ast.Module, without importing ast
+    tree: Any = compile(source, filename, "exec", 0x400, True)  # an ast.Module, without importing ast
     tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]
     code: CodeType = compile(
-        tree, KERNEL_FILE, "exec", __future__.annotations.compiler_flag, True, 1 if name in DOCUMENTED else 2
+        tree, filename, "exec", __future__.annotations.compiler_flag, True, 1 if name in DOCUMENTED else 2
     )
     return code
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KERNEL_FILE = sys._getframe().f_code.co_filename
+DATA_FILE = "<cloche data>"  # modules that may be interrupted; see `bundle`
 MAIN_THREAD = get_ident()
 ASK = _signal.SIGINT
 INSIST = _signal.SIGUSR2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cloche_guest.signals import KERNEL_FILE, state
+from cloche_guest.signals import DATA_FILE, KERNEL_FILE, state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _drop_kernel_frames(root: Any) -> None:
             # Between the kernel and a cell that awaits lie frames of asyncio, which are the kernel's doing.
             cells = [index for index, frame in enumerate(stack) if frame.filename.startswith("<cell ")]
             stack = stack[cells[0] :] if cells else stack
-        node.stack[:] = [frame for frame in stack if frame.filename != KERNEL_FILE]
+        node.stack[:] = [frame for frame in stack if frame.filename not in (KERNEL_FILE, DATA_FILE)]
         queue += [node.__cause__, node.__context__]
         queue += getattr(node, "exceptions", None) or ()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from cloche.conformance.fixtures import OpenSandbox
     from cloche.sandbox import SessionSandbox
 
 CONTEXT = (
@@ -117,10 +118,15 @@ def test_a_broken_pattern_is_refused(sandbox: SessionSandbox, name: str) -> None
     assert str(sandbox.execute(f"{name}('(')").error).startswith("ValueError: Invalid regex pattern: ")
 
 
-def test_a_catastrophic_pattern_ends_at_the_deadline(sandbox: SessionSandbox) -> None:
+@pytest.mark.parametrize("name", ["count_matches", "search_context", "find_all", "find_line", "quote_match"])
+def test_a_catastrophic_pattern_ends_at_the_deadline_and_keeps_the_session(
+    open_sandbox: OpenSandbox, name: str
+) -> None:
     """rlm.md 1.8.11: the length cap does not stop catastrophic backtracking."""
+    sandbox = open_sandbox(grace_ms=20_000)
     sandbox.initialize("a" * 60 + "b")
-    assert sandbox.execute("count_matches('(a+)+$')", timeout_ms=200).outcome == "timeout"
+    result = sandbox.execute(f"{name}('(a+)+$')", timeout_ms=200)
+    assert (result.outcome, result.session_state) == ("timeout", "kept")
 
 
 def test_the_functions_read_the_current_context(sandbox: SessionSandbox) -> None:
