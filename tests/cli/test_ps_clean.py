@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,8 @@ def test_a_guest_that_outlived_its_host_is_ended(cloche: Cloche) -> None:
         ready, _, _ = select.select([watch], [], [], DEADLINE)  # readable when the process has ended
         assert ready
     finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(watch, signal.SIGKILL)
         os.close(watch)
     assert cloche.left_behind() == []
 
