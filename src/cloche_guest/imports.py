@@ -71,8 +71,10 @@ class CellSources:
 def _give(linecache: Any, filename: str, source: str) -> None:
     cache = getattr(linecache, "cache", None)
     if isinstance(cache, dict):
+        # As it would read a file: `splitlines` also cuts where Python does not, and the last line has an end.
+        lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         # mtime None: `linecache.checkcache` leaves such an entry alone
-        cache[filename] = (len(source), None, source.splitlines(True), filename)
+        cache[filename] = (len(source), None, [line + "\n" for line in lines], filename)
 
 
 def use_site_paths(paths: list[str], prefix: str | None, exec_prefix: str | None, workspace: str | None) -> None:
