@@ -107,6 +107,7 @@ class OwnCapture:
         for target, source in self._files.items():
             _os.dup2(source, target)
         self._streams: dict[str, Any] = {}
+        self._raw: dict[str, Any] = {}
 
     def install(self) -> None:
         """Give Python streams that speak to the host; what goes past them lands in the files."""
@@ -123,7 +124,8 @@ class OwnCapture:
     def _open(self, name: str) -> Any:
         import io
 
-        buffer = io.BufferedWriter(_notifying_stream(io, self._notify, name), 8192)
+        raw = self._raw[name] = _notifying_stream(io, self._notify, name)
+        buffer = io.BufferedWriter(raw, 8192)
         return io.TextIOWrapper(
             buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=name == "stderr"
         )
@@ -132,7 +134,9 @@ class OwnCapture:
         """Nothing to prepare: the streams are live."""
 
     def end(self) -> None:
-        """Send what was written past Python's streams, and empty the files."""
+        """Send what is left in Python's streams and what was written past them, and empty the files."""
+        for raw in self._raw.values():
+            raw.finish()
         for target, source in self._files.items():
             if _identity(target) != _identity(source):
                 _os.dup2(source, target)
@@ -167,13 +171,26 @@ def _is_broken(stream: Any) -> bool:
 
 
 def _notifying_stream(io: Any, notify: Notify, name: str) -> Any:
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def send(data: bytes, final: bool) -> None:
+        text = decoder.decode(data, final)
+        if text:
+            notify("output", {"stream": name, "text": text})
+
     class NotifyingStream(io.RawIOBase):  # type: ignore[misc]  # io is imported late, so its types are not known here
         def writable(self) -> bool:
             return True
 
         def write(self, data: Any) -> int:
-            notify("output", {"stream": name, "text": bytes(data).decode("utf-8", "replace")})
+            send(bytes(data), False)
             return len(data)
+
+        def finish(self) -> None:
+            """Half a character that is not completed in this cell is none."""
+            send(b"", True)
 
     return NotifyingStream()
 
