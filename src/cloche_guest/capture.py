@@ -56,9 +56,10 @@ class PipeCapture:
         self._identity = {target: _identity(target) for target in self._kept}
 
     def install(self) -> None:
-        """Give Python a stdout whose buffering can change in mid-cell; its stderr is fine as it is."""
+        """Give Python a stdout whose buffering can change in mid-cell; its stderr is nearly fine as it is."""
         self._stdout = sys.stdout = sys.__stdout__ = _text_output(1)  # type: ignore[misc]  # __stdout__ is read-only for checkers
-        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]  # Python's own
+        # 3.8 would keep a block of it back, and lose it in a crash
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]  # Python's own
 
     def streams(self) -> tuple[Any, Any]:
         """Python's stdout and stderr, made anew where a cell closed or took them apart."""
@@ -95,7 +96,10 @@ class PipeCapture:
         """Undo what the cell did to the descriptors."""
         for target, source in self._kept.items():
             if _identity(target) != self._identity[target]:
-                _os.dup2(source, target)
+                try:
+                    _os.dup2(source, target)
+                except OSError:
+                    _os._exit(1)  # our own copies are closed too: nothing would be heard of this session any more
 
 
 class OwnCapture:

@@ -45,6 +45,7 @@ def bind(current_context: Callable[[], object]) -> dict[str, Callable[..., Any]]
     for tool in tools.values():
         # What help() and inspect.signature() show: not the place of definition, nor annotations in quotes.
         tool.__qualname__ = tool.__name__
+        tool.__module__ = "cloche"
         tool.__annotations__ = {}
     return tools
 
