@@ -116,7 +116,7 @@ class Kernel:
         except (KeyError, TypeError, ValueError) as exc:
             text = "bad parameters: %s: %s" % (type(exc).__name__, exc)
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INVALID_PARAMS, "message": text}}
-        except Exception as exc:  # most likely no memory is left for the reply itself
+        except BaseException as exc:  # most likely no memory is left for the reply itself
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INTERNAL_ERROR, "message": type(exc).__name__}}
         signals.end_call()
         return (None, None) if number is None else (reply, attachment)
@@ -223,7 +223,8 @@ class Kernel:
             result["outcome"] = "interrupted"
         elif isinstance(raised, SystemExit):
             result["outcome"] = "exited"
-            result["code"], text = _exit_status(raised.code)
+            status, _ = self.runner.guarded(lambda: _exit_status(raised.code))  # an object of the user's
+            result["code"], text = status or (1, "")
             if text:
                 _, _ = self.runner.guarded(lambda: _print_error(text))
         else:
@@ -341,6 +342,7 @@ def _exit_status(code: Any) -> tuple[int, str]:
     if code is None:
         return 0, ""
     if isinstance(code, int):
+        code = int.__index__(code)  # plain, whatever a subclass makes of it
         return code & 0xFF if -(2**31) <= code < 2**32 else 255, ""
     try:
         return 1, str(code)

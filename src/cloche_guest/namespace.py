@@ -70,6 +70,16 @@ class Namespace:
 
     def restore_reserved(self) -> None:
         """Undo what a cell did to our names."""
+        try:
+            self._put_back()
+        except BaseException:
+            # A key that is no plain text was asked whether it is one of ours, and raised: such keys are no variables.
+            variables = {name: value for name, value in self.names.items() if type(name) is str}
+            self.names.clear()
+            self.names.update(variables)
+            self._put_back()
+
+    def _put_back(self) -> None:
         names = self.names
         for name, value in self.reserved.items():
             if names.get(name, self) is not value:

@@ -86,11 +86,12 @@ def _line_in(exc: BaseException, cell: str) -> int | None:
 
 
 def _type_name(exc: BaseException) -> str:
-    kind = type(exc)
-    module = kind.__module__
+    # By the type's own descriptors: a metaclass could run code of the user's here.
+    name = type.__dict__["__qualname__"].__get__(type(exc))
+    module = type.__dict__["__module__"].__get__(type(exc))
     if type(module) is not str or module in ("builtins", "__main__", KERNEL_FILE) or module.startswith("cloche_guest"):
-        return str(kind.__qualname__)[:200]
-    return ("%s.%s" % (module, kind.__qualname__))[:200]
+        return str(name)[:200]
+    return ("%s.%s" % (module, name))[:200]
 
 
 def _shorten(text: str) -> str:

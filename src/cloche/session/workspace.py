@@ -109,10 +109,15 @@ class Workspace:
     def _scan(self) -> tuple[dict[str, Fingerprint], bool, int]:
         """Fingerprints of all files, whether all were seen, and their size on disk."""
         self._empty_since = 0
-        try:
-            changed = os.stat(self._root_text).st_mtime_ns if self.private else 0
-        except OSError:  # removed by the guest
-            return {}, True, 0
+        changed = 0
+        if self.private:
+            try:
+                status = os.lstat(self._root_text)
+            except OSError:  # removed by the guest
+                return {}, True, 0
+            if not stat.S_ISDIR(status.st_mode):  # a link to somewhere else, in its place
+                return {}, True, 0
+            changed = status.st_mtime_ns
         found, complete, total, folders = self._walk()
         if self.private and not found and not folders and time.time_ns() - changed > _CLOCK_GRAIN:
             self._empty_since = changed
