@@ -1,0 +1,6 @@
+# Aborts, with a handler for it.
+import faulthandler
+import os
+
+faulthandler.enable()
+os.abort()

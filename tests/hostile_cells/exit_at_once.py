@@ -1,0 +1,4 @@
+# Leaves without a word.
+import os
+
+os._exit(0)

@@ -1,0 +1,4 @@
+# Takes the interpreter down from inside.
+import ctypes
+
+ctypes.pythonapi.Py_FinalizeEx()

@@ -1,0 +1,5 @@
+# Kills itself.
+import os
+import signal
+
+os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,4 @@
+# Reads where nothing is.
+import ctypes
+
+ctypes.string_at(0)

@@ -1,0 +1,5 @@
+# The workspace is gone.
+import os
+import shutil
+
+shutil.rmtree(os.getcwd())

@@ -1,0 +1,28 @@
+# Hangs up, and goes on living.
+import os
+import stat
+
+
+def wires():
+    """Every socket that this process has."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield int(name)
+        except OSError:
+            pass
+
+
+def say(data):
+    for wire in wires():
+        view = memoryview(data)
+        while view:
+            view = view[os.write(wire, view) :]
+
+
+import socket
+import time
+
+for wire in list(wires()):
+    socket.socket(fileno=wire).shutdown(socket.SHUT_RDWR)
+time.sleep(1000)

@@ -1,0 +1,23 @@
+# Noise on the wire.
+import os
+import stat
+
+
+def wires():
+    """Every socket that this process has."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield int(name)
+        except OSError:
+            pass
+
+
+def say(data):
+    for wire in wires():
+        view = memoryview(data)
+        while view:
+            view = view[os.write(wire, view) :]
+
+
+say(bytes(range(256)) * 1000)

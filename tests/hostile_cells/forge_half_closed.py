@@ -1,0 +1,26 @@
+# Hears the host no more, and goes on talking.
+import os
+import stat
+
+
+def wires():
+    """Every socket that this process has."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield int(name)
+        except OSError:
+            pass
+
+
+def say(data):
+    for wire in wires():
+        view = memoryview(data)
+        while view:
+            view = view[os.write(wire, view) :]
+
+
+import socket
+
+for wire in list(wires()):
+    socket.socket(fileno=os.dup(wire)).shutdown(socket.SHUT_RD)

@@ -1,0 +1,4 @@
+# An endless loop.
+x = 1
+while True:
+    pass

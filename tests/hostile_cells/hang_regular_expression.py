@@ -1,0 +1,4 @@
+# Catastrophic backtracking.
+import re
+
+re.match("(a+)+$", "a" * 80 + "b")

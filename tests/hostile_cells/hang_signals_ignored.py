@@ -1,0 +1,10 @@
+# Every signal that can be ignored is ignored.
+import signal
+
+for number in range(1, 65):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+while True:
+    pass

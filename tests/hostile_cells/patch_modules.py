@@ -1,0 +1,5 @@
+# poisons the session
+# All modules are gone.
+import sys
+
+sys.modules.clear()

@@ -1,0 +1,4 @@
+# No room for the kernel's own calls.
+import sys
+
+sys.setrecursionlimit(20)
