@@ -84,11 +84,17 @@ def examine(python: str | os.PathLike[str] | None = None) -> Interpreter:
     """Everything about an interpreter; from memory or the cache when nothing has changed on disk."""
     located = locate(python)
     known = _known.get(located)
-    if known is not None and _signature(located, known[1].path) == known[0]:
+    if known is not None and _marks_of(located, known[1]) == known[0]:
         return known[1]
     interpreter = _from_cache(located) or _look(located)
-    _known[located] = (_signature(located, interpreter.path), interpreter)
+    _known[located] = (_marks_of(located, interpreter), interpreter)
     return interpreter
+
+
+def _marks_of(located: str, interpreter: Interpreter) -> tuple[int, ...]:
+    """What must not have changed: also the compiled guest, since a cache may be removed at any time."""
+    bundle = () if interpreter.bundle is None else (str(interpreter.bundle),)
+    return _signature(located, interpreter.path + bundle)
 
 
 def version_of(python: str) -> tuple[int, int, int]:
@@ -149,9 +155,10 @@ def _from_cache(located: str) -> Interpreter | None:
         data = json.loads(file.read_text("utf-8"))
         interpreter = _interpreter(data, file.with_suffix(".pyc"))
         fresh = list(_signature(located, interpreter.path)) == data["signature"]
+        whole = file.with_suffix(".pyc").stat().st_size == data["size"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return interpreter if fresh and interpreter.bundle is not None and interpreter.bundle.is_file() else None
+    return interpreter if fresh and whole else None
 
 
 def _look(located: str) -> Interpreter:
@@ -181,10 +188,11 @@ def _store(located: str, data: dict[str, Any], code: bytes) -> Path | None:
     if file is None:
         return None
     bundle = file.with_suffix(".pyc")
-    data["signature"] = list(_signature(located, tuple(data["path"])))
+    compiled = bytes.fromhex(data["magic"]) + _PYC_REST + code
+    data |= {"signature": list(_signature(located, tuple(data["path"]))), "size": len(compiled)}
     try:
         for target, content in (
-            (bundle, bytes.fromhex(data["magic"]) + _PYC_REST + code),
+            (bundle, compiled),
             (file, json.dumps(data).encode()),
         ):
             fresh = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
