@@ -20,6 +20,8 @@ LONG_NAME = "--cloche-backend"
 SHORT_NAME = "--backend"
 _DESTINATION = "cloche_backends"
 
+pytest.register_assert_rewrite("cloche.conformance")  # what a failed behaviour compared is to be seen
+
 
 def chosen_backends(config: pytest.Config) -> tuple[str, ...]:
     """The backends named on the command line, in order; one option may name several, with commas."""
@@ -58,6 +60,12 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
     except (Exception, SystemExit):  # noqa: BLE001 - somebody's option that does not take this value
         return False
     return word in unknown
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the markers of `cloche.conformance` known."""
+    config.addinivalue_line("markers", "cloche_needs(*capabilities): a behaviour that only some backends can have")
+    config.addinivalue_line("markers", "cloche_only(api): a behaviour of the sync or of the async API alone")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

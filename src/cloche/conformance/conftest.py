@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cloche.conformance.fixtures import cloche_api, declare_markers, open_sandbox, portal, run_on, sandbox
+from cloche.conformance.fixtures import cloche_api, open_sandbox, portal, run_on, sandbox
 
 __all__ = ["cloche_api", "open_sandbox", "portal", "sandbox"]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Known markers only."""
-    declare_markers(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -22,24 +22,18 @@ if TYPE_CHECKING:
 APIS = ("sync", "async")
 
 
-def declare_markers(config: pytest.Config) -> None:
-    """For `pytest_configure`."""
-    config.addinivalue_line("markers", "needs(*capabilities): a behaviour that only some backends can have")
-    config.addinivalue_line("markers", "api(name): a behaviour of the sync or of the async API alone")
-
-
 def run_on(metafunc: pytest.Metafunc, default: tuple[str, ...]) -> None:
     """For `pytest_generate_tests`: each behaviour on each backend (``--backend``, or `default`) and each API."""
     if "cloche_api" not in metafunc.fixturenames:
         return
-    only = metafunc.definition.get_closest_marker("api")
+    only = metafunc.definition.get_closest_marker("cloche_only")
     names = chosen_backends(metafunc.config) or default
     metafunc.parametrize("cloche_backend", [_parameter(metafunc, name) for name in names])
     metafunc.parametrize("cloche_api", only.args if only is not None else APIS)
 
 
 def _parameter(metafunc: pytest.Metafunc, name: str) -> Any:
-    needed = {word for marker in metafunc.definition.iter_markers("needs") for word in marker.args}
+    needed = {word for marker in metafunc.definition.iter_markers("cloche_needs") for word in marker.args}
     missing = sorted(needed - find_backend(name).capabilities)
     reason = f"the {name} backend does not have {', '.join(missing)}"
     return pytest.param(name, marks=[pytest.mark.skip(reason=reason)] if missing else [])

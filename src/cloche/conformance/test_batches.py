@@ -78,7 +78,7 @@ def test_batch_items_run_side_by_side(open_sandbox: OpenSandbox) -> None:
 
 @pytest.mark.parametrize("bridge", ["llm", "rlm"])
 def test_no_more_items_run_at_once_than_allowed(open_sandbox: OpenSandbox, bridge: str) -> None:
-    """rlm.md 3, "batch concurrency": batches ran without bound."""
+    """Known defect ("batch concurrency"): batches ran without bound."""
     calls = InFlight(company=3)
     sandbox = open_sandbox(on_llm_query=calls, on_rlm_query=calls, max_concurrent=3)
     sandbox.execute(f"{bridge}_query_batched(list('abcdefghi'))").check()

@@ -35,7 +35,7 @@ def fail(*args: Any) -> None:
 
 
 def test_llm_query_returns_what_the_callback_answers(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.1: workers had no-op bridges, and every answer was empty."""
+    """Known defect 1.8.1: workers had no-op bridges, and every answer was empty."""
     model = ScriptedModel(["42"])
     assert open_sandbox(on_llm_query=model).execute("llm_query('the question')").value == "'42'"
     assert model.prompts == ["the question"]
@@ -103,7 +103,7 @@ def test_a_callback_that_exits_does_not_end_the_host(open_sandbox: OpenSandbox, 
 
 
 def test_a_bridge_without_a_callback_says_what_is_missing(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.1: `llm_query` without a host returned an empty text."""
+    """Known defect 1.8.1: `llm_query` without a host returned an empty text."""
     result = sandbox.execute("llm_query('q')")
     assert result.error is not None
     assert "on_llm_query" in result.error
@@ -124,7 +124,7 @@ def test_rlm_query_without_a_context_passes_the_sessions_own(open_sandbox: OpenS
 
 
 def test_rlm_query_passes_a_context_that_the_cell_has_changed(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.12: the context of the start was passed, not the current one."""
+    """Known defect 1.8.12: the context of the start was passed, not the current one."""
     recorder = Recorder()
     sandbox = open_sandbox(on_rlm_query=recorder)
     sandbox.initialize("old")
@@ -154,7 +154,7 @@ def test_a_bridge_can_be_called_from_a_function_of_an_earlier_cell(open_sandbox:
 
 
 def test_a_bridge_does_not_reveal_host_objects(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 2.4.8: `rlm_query.__self__` was the host's object."""
+    """Known defect 2.4.8: `rlm_query.__self__` was the host's object."""
     secret = Recorder()
     sandbox = open_sandbox(on_llm_query=secret, tools={"lookup": secret})
     code = "import gc\n[type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ('Recorder', 'SessionCore')]"
@@ -178,9 +178,9 @@ def test_what_was_printed_before_a_bridge_call_is_heard_before_it(open_sandbox: 
     assert result.value == "['one\\n']"
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_fifty_threads_each_get_their_own_answer(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.7: with two threads calling, answers were swapped."""
+    """Known defect 1.8.7: with two threads calling, answers were swapped."""
     sandbox = open_sandbox(on_llm_query=lambda prompt: f"answer to {prompt}")
     code = """
 import threading
@@ -197,7 +197,7 @@ wrong
     assert sandbox.execute(code).value == "[]"
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_a_thread_goes_on_calling_the_host_in_later_cells(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(on_llm_query=lambda prompt: prompt.upper())
     sandbox.execute(
@@ -239,7 +239,7 @@ def test_wrong_arguments_are_a_type_error_in_the_cell(sandbox: SessionSandbox) -
     assert result.exception.type == "TypeError"
 
 
-@pytest.mark.api("async")
+@pytest.mark.cloche_only("async")
 def test_an_async_callback_is_awaited(open_sandbox: OpenSandbox) -> None:
     from anyio.lowlevel import checkpoint
 
@@ -250,7 +250,7 @@ def test_an_async_callback_is_awaited(open_sandbox: OpenSandbox) -> None:
     assert open_sandbox(on_llm_query=callback).execute("llm_query('hi')").value == "'HI'"
 
 
-@pytest.mark.api("sync")
+@pytest.mark.cloche_only("sync")
 def test_an_async_callback_on_the_sync_api_says_which_api_it_needs(open_sandbox: OpenSandbox) -> None:
     async def callback(prompt: str) -> str:
         return prompt
@@ -258,7 +258,7 @@ def test_an_async_callback_on_the_sync_api_says_which_api_it_needs(open_sandbox:
     assert "create_async_sandbox" in str(open_sandbox(on_llm_query=callback).execute("llm_query('hi')").error)
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_output_is_heard_while_a_callback_is_at_work(open_sandbox: OpenSandbox) -> None:
     gate = threading.Event()
     heard: list[str] = []

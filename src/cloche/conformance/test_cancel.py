@@ -31,7 +31,7 @@ def test_cancel_from_another_thread_stops_the_cell(open_sandbox: OpenSandbox, co
 
 
 def test_the_session_lives_on_after_cancel(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.5: `cancel()` ended the runner process."""
+    """Known defect 1.8.5: `cancel()` ended the runner process."""
     sandbox = open_sandbox(grace_ms=LONG_GRACE)
     cell = start_cell(sandbox, "x = 1\nprint('on', flush=True)\nwhile True: pass")
     sandbox.cancel()
@@ -40,7 +40,7 @@ def test_the_session_lives_on_after_cancel(open_sandbox: OpenSandbox) -> None:
 
 
 def test_cancel_when_idle_is_harmless(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.5: a `cancel()` of an idle session ended the runner process."""
+    """Known defect 1.8.5: a `cancel()` of an idle session ended the runner process."""
     sandbox.cancel()
     sandbox.execute("x = 1")
     sandbox.cancel()
@@ -86,7 +86,7 @@ def test_cancel_stops_a_variable_that_is_being_read(open_sandbox: OpenSandbox) -
         call.result()
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_cancel_kills_a_cell_that_does_not_listen(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"
@@ -103,7 +103,7 @@ def test_what_was_printed_before_cancel_is_kept(sandbox: SessionSandbox) -> None
     assert cell.result().stdout == "before\n"
 
 
-@pytest.mark.api("async")
+@pytest.mark.cloche_only("async")
 def test_cancelling_the_awaiting_task_cancels_the_cell(
     portal: BlockingPortal, cloche_backend: str, cloche_api: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_cancelling_the_awaiting_task_cancels_the_cell(
     assert portal.call(scenario) == "1"
 
 
-@pytest.mark.api("async")
+@pytest.mark.cloche_only("async")
 def test_a_deadline_of_the_event_loop_cancels_the_cell(
     portal: BlockingPortal, cloche_backend: str, cloche_api: str
 ) -> None:

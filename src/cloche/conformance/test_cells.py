@@ -19,19 +19,19 @@ def test_variables_stay_from_cell_to_cell(sandbox: SessionSandbox) -> None:
 
 
 def test_variables_assigned_before_an_exception_stay(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.3: a cell that raised lost everything it had assigned."""
+    """Known defect 2.4.3: a cell that raised lost everything it had assigned."""
     sandbox.execute("x = 1\nraise ValueError")
     assert sandbox.execute("x").value == "1"
 
 
 def test_names_that_begin_with_an_underscore_stay(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.3: they never persisted."""
+    """Known defect 2.4.3: they never persisted."""
     sandbox.execute("_private = 1")
     assert sandbox.execute("_private").value == "1"
 
 
 def test_a_redefined_function_is_seen_by_its_callers(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.3: earlier functions kept calling the old one."""
+    """Known defect 2.4.3: earlier functions kept calling the old one."""
     sandbox.execute("def g(): return 'old'\ndef f(): return g()")
     sandbox.execute("def g(): return 'new'")
     assert sandbox.execute("f()").value == "'new'"
@@ -39,7 +39,7 @@ def test_a_redefined_function_is_seen_by_its_callers(sandbox: SessionSandbox) ->
 
 @pytest.mark.parametrize("name", ["ZeroDivisionError", "KeyboardInterrupt", "eval", "exec", "open", "__import__"])
 def test_every_builtin_is_there(sandbox: SessionSandbox, name: str) -> None:
-    """rlm.md 2.4.3: some were missing, and `eval` was None."""
+    """Known defect 2.4.3: some were missing, and `eval` was None."""
     assert sandbox.execute(f"callable({name})").value == "True"
 
 
@@ -117,7 +117,7 @@ def test_the_source_of_a_function_can_be_read_in_a_later_cell(sandbox: SessionSa
 
 
 def test_input_says_that_there_is_no_terminal(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.6: `input()` swallowed the next request."""
+    """Known defect 1.8.6: `input()` swallowed the next request."""
     result = sandbox.execute("input('name? ')")
     assert result.exception is not None
     assert (result.exception.type, "no terminal" in result.exception.message) == ("EOFError", True)
@@ -125,7 +125,7 @@ def test_input_says_that_there_is_no_terminal(sandbox: SessionSandbox) -> None:
 
 @pytest.mark.parametrize("code", ["import sys; sys.stdin.read()", "import os; os.read(0, 100).decode()"])
 def test_standard_input_is_empty(sandbox: SessionSandbox, code: str) -> None:
-    """rlm.md 1.8.6: standard input was the protocol."""
+    """Known defect 1.8.6: standard input was the protocol."""
     assert sandbox.execute(code).value == "''"
     assert sandbox.execute("'next cell'").success
 
@@ -161,7 +161,7 @@ def test_a_file_named_like_a_standard_module_does_not_take_its_place(sandbox: Se
     assert sandbox.execute("import random; random.randint(3, 3)").value == "3"
 
 
-@pytest.mark.needs("packages")
+@pytest.mark.cloche_needs("packages")
 def test_installed_packages_can_be_imported(sandbox: SessionSandbox) -> None:
     assert sandbox.execute("import pytest; pytest.__name__").value == "'pytest'"
 

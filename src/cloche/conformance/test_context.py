@@ -40,7 +40,7 @@ GUEST_DIGEST = "import hashlib; hashlib.sha256(context.encode('utf-8', 'surrogat
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_text_arrives_unchanged(sandbox: SessionSandbox, kind: str) -> None:
-    """rlm.md 1.8.10 and 2.4.4: backslashes were doubled, quotes escaped, CRLF became LF."""
+    """Known defects 1.8.10 and 2.4.4: backslashes were doubled, quotes escaped, CRLF became LF."""
     sandbox.initialize(TEXTS[kind])
     assert sandbox.execute(GUEST_DIGEST).value == repr(digest(TEXTS[kind]))
 
@@ -68,7 +68,7 @@ def test_long_text_arrives_unchanged(sandbox: SessionSandbox, text: str) -> None
 
 @pytest.mark.parametrize("value", [["a", 1], {"k": [1, None]}, b"raw\0", 5, ("a", "b"), True])
 def test_a_context_may_be_plain_data(sandbox: SessionSandbox, value: Any) -> None:
-    """rlm.md 2.4.4: contexts had to be JSON."""
+    """Known defect 2.4.4: contexts had to be JSON."""
     sandbox.initialize(value)
     assert sandbox.execute("context").value == repr(value)
 

@@ -77,7 +77,7 @@ GOLDEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_every_function_has_one_signature(sandbox: SessionSandbox, name: str) -> None:
-    """rlm.md 1.8.12: names and defaults of parameters differed between backends."""
+    """Known defect 1.8.12: names and defaults of parameters differed between backends."""
     assert sandbox.execute(f"import inspect; list(inspect.signature({name}).parameters)").value == str(SIGNATURES[name])
 
 
@@ -92,7 +92,7 @@ def test_every_function_gives_the_answer_of_the_table(sandbox: SessionSandbox, c
     "call", ["chunk_text('x' * 100, 10, 10)", "chunk_text('x', 10, 11)", "chunk_by_size(10, 10)", "chunk_by_size(0)"]
 )
 def test_an_overlap_that_would_never_end_is_refused(sandbox: SessionSandbox, call: str) -> None:
-    """rlm.md 1.8.11: `chunk_text` with overlap >= size did not end."""
+    """Known defect 1.8.11: `chunk_text` with overlap >= size did not end."""
     sandbox.initialize("x" * 100)
     result = sandbox.execute(call)
     assert result.exception is not None
@@ -122,7 +122,7 @@ def test_a_broken_pattern_is_refused(sandbox: SessionSandbox, name: str) -> None
 def test_a_catastrophic_pattern_ends_at_the_deadline_and_keeps_the_session(
     open_sandbox: OpenSandbox, name: str
 ) -> None:
-    """rlm.md 1.8.11: the length cap does not stop catastrophic backtracking."""
+    """Known defect 1.8.11: the length cap does not stop catastrophic backtracking."""
     sandbox = open_sandbox(grace_ms=20_000)
     sandbox.initialize("a" * 60 + "b")
     result = sandbox.execute(f"{name}('(a+)+$')", timeout_ms=200)
@@ -141,6 +141,6 @@ def test_the_functions_say_so_when_there_is_no_text(sandbox: SessionSandbox) -> 
 
 
 def test_positions_count_characters(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.10: offsets were wrong, since the text had been changed on its way."""
+    """Known defect 1.8.10: offsets were wrong, since the text had been changed on its way."""
     sandbox.initialize("\U0001f600\r\n\\needle")
     assert sandbox.execute("search_context('needle', 0)[0]['start']").value == "4"

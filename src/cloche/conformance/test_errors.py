@@ -61,7 +61,7 @@ def test_the_traceback_shows_lines_of_earlier_cells(sandbox: SessionSandbox) -> 
     ],
 )
 def test_the_traceback_has_no_frame_of_ours(sandbox: SessionSandbox, code: str) -> None:
-    """rlm.md 3, "Error text": the runner's frames and the host's paths were shown."""
+    """Known defect ("Error text"): the runner's frames and the host's paths were shown."""
     trace = exception_of(sandbox.execute(code)).traceback
     assert "cloche" not in trace.replace("cloche.BridgeError", "")
     assert "/" not in trace.replace("1 / 0", "").replace("1/0", "")
@@ -124,7 +124,7 @@ def test_a_keyboard_interrupt_of_the_cells_own_is_an_error(sandbox: SessionSandb
     [("sys.exit()", 0), ("sys.exit(3)", 3), ("exit(4)", 4), ("raise SystemExit(5)", 5), ("quit()", 0)],
 )
 def test_exit_ends_the_cell_and_not_the_session(sandbox: SessionSandbox, code: str, status: int) -> None:
-    """rlm.md 1.8.5 and 2.4.2: `sys.exit()` ended the runner, or the host."""
+    """Known defects 1.8.5 and 2.4.2: `sys.exit()` ended the runner, or the host."""
     result = sandbox.execute(f"import sys; x = 1; {code}")
     assert (result.outcome, result.exit_code, result.session_state) == ("exited", status, "kept")
     assert sandbox.execute("x").value == "1"
@@ -136,7 +136,7 @@ def test_exit_with_a_text_prints_it(sandbox: SessionSandbox) -> None:
 
 
 def test_a_hard_exit_gives_a_result_and_the_next_cell_works(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.5: after `os._exit()` the pending request hung until its time-out."""
+    """Known defect 1.8.5: after `os._exit()` the pending request hung until its time-out."""
     result = sandbox.execute("print('before', flush=True); import os; os._exit(3)")
     assert (result.outcome, result.exit_code, result.session_state) == ("exited", 3, "reset")
     assert sandbox.execute("1 + 1").value == "2"
@@ -151,22 +151,22 @@ def test_a_hard_exit_with_status_zero_is_told_too(sandbox: SessionSandbox) -> No
     assert (result.outcome, result.exit_code, result.session_state) == ("exited", 0, "reset")
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_segmentation_fault_gives_a_result_and_the_next_cell_works(sandbox: SessionSandbox) -> None:
-    """rlm.md 3, "sys.exit/os._exit/segfault": the call hung."""
+    """Known defect ("sys.exit/os._exit/segfault"): the call hung."""
     result = sandbox.execute("import ctypes; ctypes.string_at(0)")
     assert (result.outcome, result.exit_code, result.session_state) == ("killed", 137, "reset")
     assert sandbox.execute("1 + 1").value == "2"
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_stack_overflow_in_c_gives_a_result_and_the_next_cell_works(sandbox: SessionSandbox) -> None:
     code = "import sys\nsys.setrecursionlimit(10**8)\nx = []\nfor _ in range(200_000): x = [x]\nrepr(x)"
     assert sandbox.execute(code).outcome in ("killed", "error")
     assert sandbox.execute("1 + 1").value == "2"
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_forked_child_does_not_answer_for_its_parent(sandbox: SessionSandbox) -> None:
     result = sandbox.execute("import os\npid = os.fork()\nif pid: status = os.waitpid(pid, 0)[1]\npid > 0")
     assert result.value == "True"

@@ -104,7 +104,7 @@ def test_links_are_not_listed_as_files(sandbox: SessionSandbox) -> None:
     assert paths(sandbox) == ["real"]
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_pipe_in_the_workspace_does_not_block(sandbox: SessionSandbox) -> None:
     sandbox.execute("import os; os.mkfifo('pipe')")
     with pytest.raises(WorkspaceFileError):

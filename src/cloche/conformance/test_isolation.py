@@ -69,7 +69,7 @@ def test_a_wall_that_is_good_enough_is_accepted(open_sandbox: OpenSandbox) -> No
     assert open_sandbox(minimum_isolation=own).execute("1").success
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_the_memory_limit_holds(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(memory_bytes=200 * 1024 * 1024)
     result = sandbox.execute("blocks = [bytearray(10_000_000) for _ in range(100)]")
@@ -77,7 +77,7 @@ def test_the_memory_limit_holds(open_sandbox: OpenSandbox) -> None:
     assert "memory_bytes" in str(result.guidance)
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_the_limit_on_open_files_holds(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(open_files=64)
     code = "files = []\nwhile len(files) < 1000: files.append(open('f', 'w'))"
@@ -85,7 +85,7 @@ def test_the_limit_on_open_files_holds(open_sandbox: OpenSandbox) -> None:
     assert sandbox.execute("files.clear()").success
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_the_guest_inherits_no_descriptor_of_the_host(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
     with (tmp_path / "secret").open("w"):
         result = open_sandbox().execute(

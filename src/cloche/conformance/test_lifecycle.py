@@ -53,7 +53,7 @@ def test_making_a_sandbox_starts_nothing(
 
 
 def test_the_first_cell_needs_no_initialize(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.3: `execute` before `initialize` failed."""
+    """Known defect 1.8.3: `execute` before `initialize` failed."""
     assert sandbox.execute("6 * 7").value == "42"
 
 
@@ -119,7 +119,7 @@ def test_destroy_leaves_no_folder_behind(
 
 
 def test_destroy_releases_every_descriptor(open_sandbox: OpenSandbox) -> None:
-    """Seed 000: all resources are released."""
+    """All resources are released."""
     with open_sandbox() as warm_up:  # what the process keeps for all sessions is opened now
         warm_up.execute("1")
     before = open_descriptors()
@@ -129,7 +129,7 @@ def test_destroy_releases_every_descriptor(open_sandbox: OpenSandbox) -> None:
     assert open_descriptors() == before
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_destroy_ends_the_process_and_its_children(sandbox: SessionSandbox) -> None:
     sandbox.execute(
         "import os, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\npids = [os.getpid(), child.pid]"
@@ -184,16 +184,16 @@ def test_reset_keeps_the_bridges(open_sandbox: OpenSandbox) -> None:
     assert sandbox.execute("llm_query('again')").value == "'AGAIN'"
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_loss_between_cells_is_told_once(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.5: a call to a dead runner waited until its time-out, or for ever."""
+    """Known defect 1.8.5: a call to a dead runner waited until its time-out, or for ever."""
     lose(sandbox)
     with pytest.raises(SessionLostError):
         sandbox.execute("1")
     assert sandbox.execute("1").success
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_a_cell_that_met_a_lost_session_did_not_run(sandbox: SessionSandbox) -> None:
     lose(sandbox)
     with pytest.raises(SessionLostError):
@@ -201,15 +201,15 @@ def test_a_cell_that_met_a_lost_session_did_not_run(sandbox: SessionSandbox) -> 
     assert "ran" not in [file.path for file in sandbox.list_files()]
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_get_variable_on_a_lost_session_raises(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.5: `getVariable` had no time-out and hung for ever."""
+    """Known defect 1.8.5: `getVariable` had no time-out and hung for ever."""
     lose(sandbox)
     with pytest.raises(SessionLostError):
         sandbox.get_variable("x")
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_a_fresh_session_after_a_loss_has_the_context(sandbox: SessionSandbox) -> None:
     sandbox.initialize("given once")
     lose(sandbox)
@@ -219,7 +219,7 @@ def test_a_fresh_session_after_a_loss_has_the_context(sandbox: SessionSandbox) -
 
 
 def test_two_sandboxes_do_not_see_each_others_variables(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.2: contexts and variables leaked between clients."""
+    """Known defect 1.8.2: contexts and variables leaked between clients."""
     one, other = open_sandbox(), open_sandbox()
     one.initialize("mine")
     one.execute("secret = 1")
@@ -227,7 +227,7 @@ def test_two_sandboxes_do_not_see_each_others_variables(open_sandbox: OpenSandbo
 
 
 def test_two_sandboxes_in_threads_keep_their_output_apart(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 2.4.1: two REPLs in threads swapped their stdout."""
+    """Known defect 2.4.1: two REPLs in threads swapped their stdout."""
     sandboxes = {name: open_sandbox() for name in ("left", "right")}
     code = "for _ in range(2000): print({!r})"
     calls = {name: Background(partial(each.execute, code.format(name))) for name, each in sandboxes.items()}
@@ -236,7 +236,7 @@ def test_two_sandboxes_in_threads_keep_their_output_apart(open_sandbox: OpenSand
 
 
 def test_the_hosts_own_streams_and_folder_are_not_touched(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.1: a cell left the host's `sys.stdout` and working directory changed."""
+    """Known defect 2.4.1: a cell left the host's `sys.stdout` and working directory changed."""
     before = (sys.stdout, sys.stderr, Path.cwd())
     sandbox.execute("import os, sys\nos.chdir('/')\nsys.stdout = None")
     assert (sys.stdout, sys.stderr, Path.cwd()) == before

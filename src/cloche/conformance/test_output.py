@@ -27,23 +27,23 @@ def test_text_for_stderr_is_in_stderr(sandbox: SessionSandbox) -> None:
 
 
 def test_a_warning_is_no_error(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.8: any output to stderr set `error`."""
+    """Known defect 1.8.8: any output to stderr set `error`."""
     result = sandbox.execute("import warnings; warnings.warn('careful')")
     assert (result.outcome, result.error, "careful" in result.stderr) == ("ok", None, True)
 
 
 def test_what_was_printed_before_an_exception_is_kept(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.8: prints before the exception were lost."""
+    """Known defect 1.8.8: prints before the exception were lost."""
     assert sandbox.execute("print('before')\n1 / 0").stdout == "before\n"
 
 
 def test_output_past_pythons_streams_is_captured(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.2: `os.write(1)` went to the host's own output."""
+    """Known defect 2.4.2: `os.write(1)` went to the host's own output."""
     result = sandbox.execute("import os; n = os.write(1, b'raw out'); n = os.write(2, b'raw err')")
     assert (result.stdout, result.stderr) == ("raw out", "raw err")
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_output_of_child_processes_is_captured(sandbox: SessionSandbox) -> None:
     result = sandbox.execute("import os; status = os.system('echo out; echo err >&2')")
     assert (result.stdout, result.stderr) == ("out\n", "err\n")
@@ -53,7 +53,7 @@ def test_output_of_child_processes_is_captured(sandbox: SessionSandbox) -> None:
     "write", ["os.write(1, text)", "sys.__stdout__.buffer.write(text)", "sys.stdout.buffer.write(text)"]
 )
 def test_a_reply_printed_by_the_cell_is_only_output(sandbox: SessionSandbox, write: str) -> None:
-    """rlm.md 1.8.6: code that wrote to `sys.__stdout__` forged a result."""
+    """Known defect 1.8.6: code that wrote to `sys.__stdout__` forged a result."""
     lines = "\n".join(FORGERY % number for number in range(20)) + "\n"
     result = sandbox.execute(f"import os, sys\ntext = {lines.encode()!r}\nn = {write}\n'real'")
     assert (result.value, result.stdout) == ("'real'", lines)
@@ -93,7 +93,7 @@ def test_output_up_to_the_limit_is_whole(open_sandbox: OpenSandbox) -> None:
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_output_over_the_limit_is_cut_and_says_how_much(open_sandbox: OpenSandbox, stream: str) -> None:
-    """rlm.md 1.8.4: the limit was ignored, and stderr was never cut."""
+    """Known defect 1.8.4: the limit was ignored, and stderr was never cut."""
     sandbox = open_sandbox(max_output_length=50)
     result = sandbox.execute(f"import sys; sys.{stream}.write('x' * 57);")
     assert getattr(result, stream) == "x" * 50 + "\n... [truncated, 7 chars omitted]"
@@ -118,7 +118,7 @@ def test_output_over_the_limit_does_not_fail_the_cell(open_sandbox: OpenSandbox)
 
 
 def test_a_flood_of_output_is_bounded(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.4: 1 MB came back whole."""
+    """Known defect 1.8.4: 1 MB came back whole."""
     result = sandbox.execute("import sys\nfor _ in range(200): n = sys.stdout.write('x' * 100_000)")
     assert len(result.stdout) < 51_000
     assert result.usage.stdout_bytes == 20_000_000
@@ -181,7 +181,7 @@ def test_redirect_stdout_works_inside_a_cell(sandbox: SessionSandbox) -> None:
     assert (result.value, result.stdout) == ("'inside\\n'", "")
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_what_a_thread_prints_after_its_cell_is_in_the_next(sandbox: SessionSandbox) -> None:
     sandbox.execute(
         "import threading\ngo = threading.Event()\n"

@@ -42,9 +42,8 @@ def test_both_factories_take_the_same_arguments(open_sandbox: OpenSandbox) -> No
     assert arguments(create_sandbox) == arguments(create_async_sandbox)
 
 
-@pytest.mark.api("sync")
+@pytest.mark.cloche_only("sync")
 def test_a_sandbox_is_a_base_sandbox(open_sandbox: OpenSandbox) -> None:
-    """Seed 001, "Shared interface"."""
     sandbox = open_sandbox()
     assert isinstance(sandbox, BaseSandbox)
     for name in ("initialize", "execute", "destroy", "cancel", "get_variable"):
@@ -52,7 +51,6 @@ def test_a_sandbox_is_a_base_sandbox(open_sandbox: OpenSandbox) -> None:
 
 
 def test_policy_workspace_and_logger_are_kept(open_sandbox: OpenSandbox) -> None:
-    """Seed 002, "Provide shared initialization"."""
     sandbox = open_sandbox()
     assert sandbox.policy is not None
     assert sandbox.workspace is None

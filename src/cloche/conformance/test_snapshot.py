@@ -53,7 +53,7 @@ def test_restore_goes_back_to_the_saved_values(sandbox: SessionSandbox) -> None:
 
 
 def test_what_cannot_be_saved_is_named_with_its_reason(sandbox: SessionSandbox) -> None:
-    """rlm.md 2.4.7: variables that could not be pickled were dropped silently."""
+    """Known defect 2.4.7: variables that could not be pickled were dropped silently."""
     sandbox.execute("x = 1; generator = (i for i in ()); import math")
     snapshot = sandbox.snapshot()
     assert snapshot.variables == ("x",)

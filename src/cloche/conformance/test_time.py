@@ -34,7 +34,7 @@ STOPPABLE = {
 
 @pytest.mark.parametrize("kind", STOPPABLE)
 def test_a_cell_that_does_not_end_times_out_and_keeps_its_variables(open_sandbox: OpenSandbox, kind: str) -> None:
-    """rlm.md 1.8.9: the time-out killed all state, or did not stop the code."""
+    """Known defect 1.8.9: the time-out killed all state, or did not stop the code."""
     sandbox = open_sandbox(grace_ms=LONG_GRACE)
     sandbox.execute("x = 1")
     result = sandbox.execute(STOPPABLE[kind], timeout_ms=200)
@@ -42,7 +42,7 @@ def test_a_cell_that_does_not_end_times_out_and_keeps_its_variables(open_sandbox
     assert sandbox.execute("x").value == "1"
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_cell_that_hears_no_signal_is_killed(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
@@ -50,15 +50,15 @@ def test_a_cell_that_hears_no_signal_is_killed(open_sandbox: OpenSandbox) -> Non
     assert (result.outcome, result.session_state) == ("timeout", "reset")
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_the_next_cell_after_a_kill_works(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.3: after a time-out the worker stayed dead."""
+    """Known defect 1.8.3: after a time-out the worker stayed dead."""
     sandbox = open_sandbox(grace_ms=100)
     sandbox.execute("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", timeout_ms=300)
     assert sandbox.execute("1 + 1").value == "2"
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_cell_that_ignores_the_interrupt_is_stopped_with_its_variables(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=LONG_GRACE)
     sandbox.execute("x = 1")
@@ -67,7 +67,7 @@ def test_a_cell_that_ignores_the_interrupt_is_stopped_with_its_variables(open_sa
     assert sandbox.execute("x").value == "1"
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_the_interrupt_works_again_after_a_cell_that_ignored_it(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=LONG_GRACE)
     sandbox.execute("import signal\nfor s in (2, 10, 12): signal.signal(s, signal.SIG_IGN)")
@@ -75,7 +75,7 @@ def test_the_interrupt_works_again_after_a_cell_that_ignored_it(open_sandbox: Op
 
 
 def test_the_error_of_a_time_out_says_timeout(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.9: it read KeyboardInterrupt."""
+    """Known defect 1.8.9: it read KeyboardInterrupt."""
     result = sandbox.execute("while True: pass", timeout_ms=100)
     assert result.error is not None
     assert "timeout" in result.error
@@ -87,7 +87,7 @@ def test_what_was_printed_before_a_time_out_is_kept(sandbox: SessionSandbox) -> 
 
 
 def test_the_policys_time_out_is_used(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 2.4.2: a limit of half a second let a cell of three seconds finish."""
+    """Known defect 2.4.2: a limit of half a second let a cell of three seconds finish."""
     assert open_sandbox(timeout_ms=300).execute("while True: pass").outcome == "timeout"
 
 
@@ -112,13 +112,13 @@ def test_a_time_out_comes_with_guidance(sandbox: SessionSandbox) -> None:
 
 
 def test_time_in_host_functions_does_not_count(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.9: a slow sub-call killed the interpreter and all state."""
+    """Known defect 1.8.9: a slow sub-call killed the interpreter and all state."""
     sandbox = open_sandbox(on_llm_query=lambda prompt: time.sleep(0.9))
     sandbox.initialize()
     assert sandbox.execute("llm_query('slow')", timeout_ms=600).outcome == "ok"
 
 
-@pytest.mark.needs("threads")
+@pytest.mark.cloche_needs("threads")
 def test_the_cpu_clock_runs_while_a_host_function_works(open_sandbox: OpenSandbox) -> None:
     gate = threading.Event()
     sandbox = open_sandbox(on_llm_query=lambda prompt: gate.wait(PATIENCE))
@@ -143,7 +143,7 @@ def test_the_total_ceiling_counts_time_in_host_functions(open_sandbox: OpenSandb
 
 
 def test_reading_a_variable_has_a_deadline(open_sandbox: OpenSandbox) -> None:
-    """rlm.md 1.8.5: `getVariable` had none."""
+    """Known defect 1.8.5: `getVariable` had none."""
     sandbox = open_sandbox(grace_ms=LONG_GRACE)
     sandbox.execute("class Slow:\n    def __repr__(self):\n        while True: pass\nslow = Slow()")
     with pytest.raises(CallTimeoutError) as caught:
@@ -168,7 +168,7 @@ def test_completion_has_a_deadline(open_sandbox: OpenSandbox) -> None:
     assert sandbox.execute("1").success
 
 
-@pytest.mark.needs("subprocess")
+@pytest.mark.cloche_needs("subprocess")
 def test_a_call_that_had_to_be_killed_says_that_the_session_is_reset(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"

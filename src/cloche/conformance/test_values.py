@@ -48,7 +48,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_a_value_comes_back_as_it_went(sandbox: SessionSandbox, kind: str) -> None:
-    """rlm.md 3, "getVariable": values became JSON or text."""
+    """Known defect ("getVariable"): values became JSON or text."""
     sandbox.set_variable("x", VALUES[kind])
     assert same(sandbox.get_variable("x"), VALUES[kind])
 
@@ -78,7 +78,7 @@ def test_a_value_goes_through_a_host_function_unchanged(open_sandbox: OpenSandbo
 
 
 def test_not_a_number_comes_back(sandbox: SessionSandbox) -> None:
-    """rlm.md 1.8.11: NaN made invalid JSON, and the host hung."""
+    """Known defect 1.8.11: NaN made invalid JSON, and the host hung."""
     sandbox.execute("x = [float('nan')]")
     assert math.isnan(sandbox.get_variable("x")[0])
 
@@ -124,7 +124,7 @@ def test_a_class_that_poses_as_a_date_does_not_break_the_session(sandbox: Sessio
     assert sandbox.get_variable("y") == 1
 
 
-@pytest.mark.needs("packages")
+@pytest.mark.cloche_needs("packages")
 def test_numbers_of_arrays_come_back_as_plain_numbers(sandbox: SessionSandbox) -> None:
     sandbox.execute("import numpy\nx = [numpy.float64(0.5), numpy.int64(3)]")
     assert sandbox.get_variable("x") == [0.5, 3]
