@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.interpreter import Interpreter, examine, locate, version_of
@@ -207,34 +207,48 @@ class NativeBackend(Backend):
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> NativeChannel:
         interpreter = examine(self._python)
         layers = tuple(layer.name for layer in native_layers() if layer.active)
-        ours, theirs = socket.socketpair()
-        out_read, out_write = _capture_pipe()
-        err_read, err_write = _capture_pipe()
-        passed = [out_write, err_write]
-        command = [*interpreter.command(), "--capture", f"{out_write},{err_write}"]
-        if "lifeline" in layers:
-            passed.append(_lifeline.reader())
-            command += ["--lifeline", str(passed[-1])]
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+        greeting = _greeting(interpreter, policy, limits="rlimits" in layers)
         try:
+            with ExitStack() as ours:
+                wire, out, err, process = self._spawn(interpreter, policy, workspace, layers, ours)
+                ours.pop_all()
+        except OSError as exc:
+            raise StartError(f"{interpreter.executable} could not be started", cause=str(exc)) from None
+        wire.setblocking(False)
+        return NativeChannel(process, wire, out, err, workspace, layers, greeting)
+
+    @staticmethod
+    def _spawn(
+        interpreter: Interpreter,
+        policy: ExecutionPolicy,
+        workspace: Workspace,
+        layers: tuple[str, ...],
+        ours: ExitStack,
+    ) -> tuple[socket.socket, int, int, subprocess.Popen[bytes]]:
+        """(wire, stdout, stderr, process). Our ends are closed by `ours`, the guest's ends here."""
+        with ExitStack() as theirs:
+            wire, far = socket.socketpair()
+            ours.enter_context(wire)
+            theirs.enter_context(far)
+            pipes = []
+            for _ in ("stdout", "stderr"):
+                pipes.append(_capture_pipe())
+                ours.callback(os.close, pipes[-1][0])
+                theirs.callback(os.close, pipes[-1][1])
+            (out_read, out_write), (err_read, err_write) = pipes
+            passed = [out_write, err_write]
+            command = [*interpreter.command(), "--capture", f"{out_write},{err_write}"]
+            if "lifeline" in layers:
+                passed.append(_lifeline.reader())
+                command += ["--lifeline", str(passed[-1])]
+            for end in (wire, far):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
             process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=err_write,
+                command, stdin=far.fileno(), stdout=far.fileno(), stderr=err_write,
                 pass_fds=passed, process_group=0,
                 cwd=workspace.root, env=guest_environment(policy, workspace),
             )  # fmt: skip
-        except OSError as exc:
-            for descriptor in (out_read, err_read):
-                os.close(descriptor)
-            ours.close()
-            raise StartError(f"{interpreter.executable} could not be started", cause=str(exc)) from None
-        finally:
-            theirs.close()
-            os.close(out_write)
-            os.close(err_write)
-        ours.setblocking(False)
-        greeting = _greeting(interpreter, policy, limits="rlimits" in layers)
-        return NativeChannel(process, ours, out_read, err_read, workspace, layers, greeting)
+        return wire, out_read, err_read, process
 
 
 def guest_environment(policy: ExecutionPolicy, workspace: Workspace) -> dict[str, str]:

@@ -198,7 +198,11 @@ class AsyncDriver:
 
     async def _serve(self, call: CallBridge, guest: Guest) -> None:
         """One async host function."""
-        await self._await(call.key, self._core.callbacks.call(call.name, call.args, call.kwargs), guest)
+
+        async def run() -> Any:  # also what calling it raises, before anything can be awaited, is the guest's to see
+            return await self._core.callbacks.call(call.name, call.args, call.kwargs)
+
+        await self._await(call.key, run(), guest)
 
     async def _await(self, key: int, awaitable: Any, guest: Guest) -> None:
         value, error = None, None

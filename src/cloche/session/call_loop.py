@@ -47,6 +47,11 @@ class Bell:
         with suppress(BlockingIOError):
             os.read(self.reader, 4096)
 
+    def leave(self) -> None:
+        """In a forked child: close our copies, whoever held the lock."""
+        self._open = threading.Lock()
+        self.close()
+
     def close(self) -> None:
         with self._open:
             os.close(self.reader)

@@ -148,18 +148,25 @@ class SessionCore:
 
     def guest_for(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
         """The live guest, or a fresh one with the request that greets it."""
-        guest = self.guest
-        if guest is not None:
-            if self._owner != os.getpid():
-                self._forget_guest()
-                raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
-            return guest, []
+        self.leave_parent()
+        if self.guest is not None:
+            return self.guest, []
         return self._open_guest(make_watch, timeout)
+
+    def leave_parent(self) -> None:
+        """In a forked child: let go of what belongs to the parent, its files too, and say so when it was a session."""
+        if self._owner == os.getpid():
+            return
+        self._owner = os.getpid()
+        had_guest = self.guest is not None
+        self._forget_guest()
+        self._folder = None
+        if had_guest:
+            raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
 
     def _open_guest(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
         policy = self.policy
         greeting = context_call(self._context, policy.value_max_bytes)
-        self._owner = os.getpid()
         self.folder.workspace.ensure()
         channel = self.backend.open(policy, self.folder.workspace, timeout)
         demanded = policy.minimum_isolation
@@ -170,7 +177,11 @@ class SessionCore:
                 remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
             )
         machine = Machine(policy, self.callbacks.names, channel.cpu_seconds)
-        self.guest = guest = Guest(channel, machine, Pump(channel, machine, make_watch()))
+        try:
+            self.guest = guest = Guest(channel, machine, Pump(channel, machine, make_watch()))
+        except OSError as exc:
+            channel.close()
+            raise StartError("the guest cannot be watched", cause=str(exc)) from None
         self.folder.record(getattr(channel, "pid", None))
         self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
         params = {

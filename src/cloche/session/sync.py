@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from cloche.errors import BusyError
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_drivers: weakref.WeakSet[SyncDriver] = weakref.WeakSet()
+
+
+def _leave_threads() -> None:
+    """In a forked child no other thread is left: whoever held a lock will not give it back."""
+    for driver in list(_drivers):
+        driver.leave_threads()
+
+
+os.register_at_fork(after_in_child=_leave_threads)
+
 
 class SyncDriver:
     """Drives one session for threads that block."""
@@ -31,6 +43,7 @@ class SyncDriver:
         self._bell: Bell | None = None
         self._machine_lock = threading.Lock()
         self._loop: CallLoop | None = None  # the call that is under way
+        _drivers.add(self)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -91,9 +104,12 @@ class SyncDriver:
         started = clock()
         if not self._turn.acquire(timeout=min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise BusyError(f"another call held this sandbox for {limit_ms} ms", remedy="wait for it, or cancel()")
-        if self._core.closed:
-            self._turn.release()
+        try:
             self._core.check_open()
+            self._core.leave_parent()
+        except BaseException:
+            self._turn.release()
+            raise
         return started
 
     def _drive(
@@ -131,9 +147,16 @@ class SyncDriver:
         return watch
 
     def _hearing(self) -> Bell:
-        if self._bell is None or self._bell.owner != os.getpid():
+        if self._bell is None:
             self._bell = Bell()
         return self._bell
+
+    def leave_threads(self) -> None:
+        """In a forked child."""
+        self._turn, self._machine_lock, self._loop = threading.Lock(), threading.Lock(), None
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.leave()
 
     def dispose(self) -> None:
         """For a sandbox that nobody holds any more, and for the end of the process."""
