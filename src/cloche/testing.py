@@ -43,8 +43,14 @@ _CHUNK = 1 << 16
 _PATIENCE = 5.0
 
 
+class Act:
+    """What becomes of a scripted cell: an `Answer` or a `Fate`."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Act):
     """What a scripted cell does: it prints, has a value, and perhaps raises or exits."""
 
     stdout: str = ""
@@ -68,7 +74,7 @@ class Answer:
         return reply
 
 
-class Fate(Enum):
+class Fate(Act, Enum):
     """What else can become of a cell."""
 
     DIE = "die"
@@ -81,7 +87,6 @@ class Fate(Enum):
 
 DIE, HANG, STALL = Fate.DIE, Fate.HANG, Fate.STALL
 
-Act = Answer | Fate
 Rule = tuple[str | Callable[[str], bool], Act | Callable[[str], Act]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,15 @@ def test_results_report_the_layers_of_the_wall(sandbox: SessionSandbox) -> None:
 def test_a_wall_that_is_good_enough_is_accepted(open_sandbox: OpenSandbox) -> None:
     own = open_sandbox().isolation
     assert open_sandbox(minimum_isolation=own).execute("1").success
+
+
+@pytest.mark.cloche_needs("network")
+def test_the_network_is_off_when_the_policy_says_so(open_sandbox: OpenSandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = open_sandbox(network=False).execute(f"import socket; socket.create_connection(('127.0.0.1', {port}))")
+    assert result.outcome == "error"
+    assert "network is off" in str(result.guidance)
 
 
 @pytest.mark.cloche_needs("subprocess")
