@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,16 @@ def test_what_was_printed_before_cancel_is_kept(sandbox: SessionSandbox) -> None
     cell = start_cell(sandbox, "print('before', flush=True)\nwhile True: pass")
     sandbox.cancel()
     assert cell.result().stdout == "before\n"
+
+
+@pytest.mark.cloche_only("sync")
+def test_ctrl_c_in_the_host_ends_the_cell_and_keeps_the_session(open_sandbox: OpenSandbox) -> None:
+    main = threading.main_thread().ident
+    assert main == threading.get_ident()
+    sandbox = open_sandbox(on_llm_query=lambda prompt: signal.pthread_kill(main, signal.SIGINT), grace_ms=LONG_GRACE)
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.execute("x = 1\nllm_query('now')\nwhile True: pass")
+    assert sandbox.execute("x").value == "1"
 
 
 @pytest.mark.cloche_only("async")
