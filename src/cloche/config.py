@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloche.errors import PolicyError
 from cloche.policy import ExecutionPolicy, refuse_unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FILE_NAMES = ("cloche.toml", "pyproject.toml")
 CONFIG_VARIABLE = "CLOCHE_CONFIG"
@@ -49,10 +47,11 @@ class SandboxConfig:
         camelCase keys are accepted. A nested `policy` mapping is merged too. Unknown keys raise TypeError.
         """
         base = base or cls()
+        _refuse_kinds(given)
         plain = {_ALIASES.get(name, name): value for name, value in ((_snake(key), given[key]) for key in given)}
         nested = plain.pop("policy", None)
         own = {name: plain.pop(name) for name in _OWN if name in plain}
-        options = {**base.options, **plain.pop("options", {})}
+        options = {**base.options, **(plain.pop("options", None) or {})}
         refuse_unknown(plain, ExecutionPolicy.field_names() + _OWN + ("options", *_ALIASES), "configuration key")
         policy = base.policy
         if isinstance(nested, ExecutionPolicy):
@@ -66,6 +65,21 @@ class SandboxConfig:
             python=own.get("python", base.python),
             options=options,
         )
+
+
+def _refuse_kinds(given: Mapping[str, Any]) -> None:
+    """What is neither a number nor a flag is checked here, those by the policy."""
+    kinds: dict[str, tuple[type, ...]] = {
+        "policy": (Mapping, ExecutionPolicy), "options": (Mapping,), "backend": (str,), "python": (str, os.PathLike),
+        "workspace": (str, os.PathLike),
+    }  # fmt: skip
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise TypeError(f"a configuration key must be text, not {key!r}")
+        kind = kinds.get(_snake(key))
+        if kind is not None and value is not None and not isinstance(value, kind):
+            wanted = " or ".join(each.__name__ for each in kind)
+            raise PolicyError(f"{key} must be {wanted}, not {type(value).__name__}", field=_snake(key))
 
 
 def load_config(start: Path | None = None, environ: Mapping[str, str] | None = None) -> SandboxConfig:

@@ -30,7 +30,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from cloche.result import SandboxResult
@@ -54,6 +54,17 @@ class ClocheError(Exception):
         if self.remedy:
             text += f"\n  remedy: {self.remedy}"
         return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By default an exception is made anew from its positional arguments, and ours have others.
+        return _restore, (type(self), self.args), self.__dict__
+
+
+def _restore(kind: type[ClocheError], args: tuple[Any, ...]) -> ClocheError:
+    """An error that crosses a process border, as in pools and test runners."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class RequestError(ClocheError):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cloche.errors import PolicyError
 from cloche.isolation import Isolation
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 MIB = 1024 * 1024
+MOST = 2**53
+"""No number of a policy is larger: beyond this the system's own counters end, each somewhere else."""
 
 _DEMANDS = ("fuel_budget", "network", "deterministic", "protect_state")
 """Fields that only some backends can honour: set explicitly, they are a demand (see `ExecutionPolicy.demands`)."""
@@ -74,13 +74,22 @@ class ExecutionPolicy:
                 self._refuse(item.name, f"must be a whole number, not {value!r}")
             if minimum is not None and value < minimum:
                 self._refuse(item.name, f"must be at least {minimum}, not {value}")
+            if value > MOST:
+                self._refuse(item.name, f"must be at most {MOST}")
         elif kind.startswith("bool"):
             if not isinstance(value, bool):
                 self._refuse(item.name, f"must be True or False, not {value!r}")
-        elif item.name == "environment" and not all(
-            isinstance(key, str) and isinstance(text, str) for key, text in dict(value).items()
-        ):
-            self._refuse(item.name, "must map names to strings")
+        elif item.name == "environment":
+            self._check_environment(value)
+            object.__setattr__(self, item.name, dict(value))
+
+    @staticmethod
+    def _check_environment(given: Any) -> None:
+        if not isinstance(given, Mapping) or not all(isinstance(part, str) for pair in given.items() for part in pair):
+            ExecutionPolicy._refuse("environment", "must map names to strings")
+        for name, text in given.items():
+            if not name or "=" in name or "\0" in name + text:
+                ExecutionPolicy._refuse("environment", f"cannot hold {name!r}: no process can have such a variable")
 
     @staticmethod
     def _refuse(name: str, why: str) -> None:

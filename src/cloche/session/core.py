@@ -24,6 +24,7 @@ from cloche.errors import (
     UnsupportedError,
     WorkspaceFileError,
 )
+from cloche.policy import MOST
 from cloche.session.callbacks import Callbacks
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
@@ -108,9 +109,9 @@ class SessionCore:
         """The deadline of one call."""
         if timeout_ms is None:
             return self.policy.timeout_ms
-        if type(timeout_ms) is not int or timeout_ms < 1:
+        if type(timeout_ms) is not int or not 1 <= timeout_ms <= MOST:
             raise PolicyError(
-                f"timeout_ms must be a whole number of at least 1, not {timeout_ms!r}", field="timeout_ms"
+                f"timeout_ms must be a whole number from 1 to {MOST}, not {timeout_ms!r:.40}", field="timeout_ms"
             )
         return timeout_ms
 
