@@ -131,6 +131,7 @@ class Kernel:
         self.value_limit = self.bridges.value_limit = limits.get("value_bytes", self.value_limit)
         self.displays.limit = limits.get("display_bytes", 1 << 24)
         self.workspace = params.get("workspace")
+        state.workspace = (self.workspace or _os.getcwd()) + "/"
         use_site_paths(
             params.get("path") or [], params.get("prefix"), params.get("exec_prefix"), self.workspace or _os.getcwd()
         )
@@ -170,6 +171,18 @@ class Kernel:
         self.displays.begin()
         self.capture.begin(bool(params.get("live")))
         started, cpu = perf_counter(), process_time()
+        try:
+            result = self._run(source, name)
+            result["elapsed_ms"] = (perf_counter() - started) * 1000
+            result["cpu_ms"] = (process_time() - cpu) * 1000
+            result["peak_bytes"] = _peak_bytes()
+        except BaseException as exc:
+            # Not the request's fault: what was raised may have a will of its own, or a handler that the cell left
+            # for some signal has struck here.
+            raise RequestFailed(INTERNAL_ERROR, type(exc).__name__) from None
+        return result, None
+
+    def _run(self, source: str, name: str) -> dict[str, Any]:
         value = None
         try:
             cell = compile_cell(source, name)
@@ -179,14 +192,7 @@ class Kernel:
             value, raised = self.runner.run(cell, self._show_value)
         if state.forked:
             self._leave_child(raised)
-        try:
-            result = self._finish(name, value, raised)
-        except Exception as exc:  # what was raised may be an object with a will of its own
-            raise RequestFailed(INTERNAL_ERROR, type(exc).__name__) from None
-        result["elapsed_ms"] = (perf_counter() - started) * 1000
-        result["cpu_ms"] = (process_time() - cpu) * 1000
-        result["peak_bytes"] = _peak_bytes()
-        return result, None
+        return self._finish(name, value, raised)
 
     def _show_value(self, result: Any) -> str:
         """Called as user code: repr may do anything."""

@@ -67,7 +67,7 @@ class Runner:
 
     def _drive(self, coroutine: Any) -> Any:
         """Top-level await: one event loop for the whole session."""
-        import asyncio
+        import asyncio  # masked, as every import of a library is
 
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()

@@ -45,6 +45,7 @@ class State:
     pending = False  # an interrupt fell into kernel code
     delivered = 0  # interrupts raised in this call
     sticky: type[Stop] | None = None  # exception that keeps coming back
+    workspace = ""  # where the user's own modules lie
     forked = False  # this process is a child that user code forked
 
 
@@ -82,8 +83,8 @@ def on_ask(signum: int, frame: FrameType | None) -> None:
         return
     code = frame.f_code
     name = code.co_filename
-    if (name == KERNEL_FILE and code not in _waits) or name.startswith("<frozen importlib"):
-        # Kernel work and an import's clean-up are never cut in two; the host knocks again.
+    if (name == KERNEL_FILE and code not in _waits) or _importing(frame):
+        # Kernel work and imports are never cut in two; the host knocks again.
         state.pending = True
         return
     state.delivered += 1
@@ -91,6 +92,23 @@ def on_ask(signum: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
     _watch_lines()
     raise state.sticky
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether a library is being imported here.
+
+    Half a package stays broken for the rest of the session: its parts are there, it is not, and importing it again
+    fails. So an interrupt waits for the end of the import. The user's own modules are his code and may loop.
+    """
+    below = None
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib"):
+            return below is None or not (state.workspace and below.startswith(state.workspace))
+        if name == KERNEL_FILE:
+            return False
+        below, frame = name, frame.f_back
+    return False
 
 
 def on_insist(signum: int, frame: FrameType | None) -> None:
@@ -155,5 +173,6 @@ def _unwatch_lines() -> None:
 
 
 def _on_line(code: CodeType, line: int) -> None:
-    if state.sticky and state.user and code.co_filename != KERNEL_FILE and get_ident() == MAIN_THREAD:
+    ours = code.co_filename == KERNEL_FILE or get_ident() != MAIN_THREAD
+    if state.sticky and state.user and not ours and not _importing(sys._getframe(1)):
         raise state.sticky
