@@ -165,6 +165,8 @@ class Kernel:
     def execute(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Run one cell."""
         source = params["code"]
+        if type(source) is not str:
+            raise RequestFailed(INVALID_PARAMS, "code must be text")
         name = "<cell %d>" % params.get("cell", 0)
         self.sources.remember(name, source)
         forget_folder(self.workspace)

@@ -21,6 +21,7 @@ class Runner:
     def __init__(self, names: dict[str, Any]) -> None:
         self._names = names
         self._loop: Any = None
+        self._cut_short = False  # an interrupt left the loop
 
     def run(self, cell: Cell, on_value: Callable[[Any], str]) -> tuple[str | None, BaseException | None]:
         """Run a cell. (what `on_value` made of the last expression, what was raised)."""
@@ -67,17 +68,31 @@ class Runner:
 
     def _drive(self, coroutine: Any) -> Any:
         """Top-level await: one event loop for the whole session."""
-        import asyncio  # masked, as every import of a library is
+        loop = self._ready_loop()
+        task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            self._cut_short = True
+            task.cancel()  # takes effect when the loop next runs
+            raise
 
+    def _ready_loop(self) -> Any:
+        import asyncio
+
+        if self._cut_short and self._loop is not None:
+            # The interrupt may have struck in the loop's own code: it may think that it runs, or that it is to stop.
+            asyncio._set_running_loop(None)
+            try:
+                self._loop.call_soon(self._loop.stop)
+                self._loop.run_forever()
+            except RuntimeError:
+                self._loop = None
+        self._cut_short = False
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
-        task = self._loop.create_task(coroutine)
-        try:
-            return self._loop.run_until_complete(task)
-        except KeyboardInterrupt:
-            task.cancel()  # takes effect when the loop next runs
-            raise
+        return self._loop
 
 
 def _awaits(cell: Cell) -> bool:

@@ -87,9 +87,12 @@ def on_ask(signum: int, frame: FrameType | None) -> None:
         # Kernel work and imports are never cut in two; the host knocks again.
         state.pending = True
         return
-    state.delivered += 1
     if state.sticky is None:
+        if _is_importing(frame):
+            return
+        state.delivered += 1
         raise KeyboardInterrupt
+    state.delivered += 1
     _watch_lines()
     raise state.sticky
 
@@ -108,6 +111,15 @@ def _importing(frame: FrameType | None) -> bool:
         if name == KERNEL_FILE:
             return False
         below, frame = name, frame.f_back
+    return False
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """A package cut short in mid-import cannot be imported again: its parts stay behind. The host insists soon."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
     return False
 
 
