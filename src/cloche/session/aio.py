@@ -15,7 +15,7 @@ from cloche.errors import BusyError
 from cloche.session.actions import AbandonBridge, CallBridge, Emit
 from cloche.session.call_loop import Bell
 from cloche.session.callback_threads import threads
-from cloche.session.callbacks import refuse_reentry
+from cloche.session.callbacks import mark_inside, refuse_reentry
 from cloche.session.core import Guest, SessionCore, clock
 from cloche.session.machine import Call
 from cloche.session.pump import SelectorWatch
@@ -205,6 +205,7 @@ class AsyncDriver:
         await self._await(call.key, run(), guest)
 
     async def _await(self, key: int, awaitable: Any, guest: Guest) -> None:
+        mark_inside(self._core.number)  # also where a plain function, in a thread, returned something to await
         value, error = None, None
         with anyio.CancelScope() as scope:
             self._scopes[key] = scope

@@ -32,6 +32,11 @@ def refuse_reentry(session: int) -> None:
         )
 
 
+def mark_inside(session: int) -> None:
+    """From here on, in this thread's or task's context, code runs on behalf of that session's guest."""
+    _inside.set(_inside.get() | {session})
+
+
 class Callbacks:
     """The host functions of one session."""
 
@@ -81,7 +86,7 @@ class Callbacks:
 
     def call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the host function (which may return an awaitable). Runs inside a context of its own."""
-        _inside.set(_inside.get() | {self._session})
+        mark_inside(self._session)
         if name == "rlm_query" and len(args) == 1:
             args = [args[0], self.context]
         return self._functions[name](*args, **kwargs)
