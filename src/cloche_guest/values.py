@@ -162,9 +162,14 @@ def _is_numpy_scalar(value: Any) -> bool:
 
 
 def _foreign_zone(value: Any) -> bool:
-    """A zone that isoformat cannot carry (anything but none, UTC and fixed offsets)."""
+    """A zone that isoformat cannot carry: anything but none, UTC and fixed offsets of whole seconds.
+
+    Fractions of a second are lost on the way back by some versions of Python.
+    """
     zone = getattr(value, "tzinfo", None)
-    return zone is not None and type(zone).__name__ != "timezone"
+    if zone is None:
+        return False
+    return type(zone).__name__ != "timezone" or bool(zone.utcoffset(None).microseconds)
 
 
 def describe(value: Any) -> dict[str, str]:
