@@ -120,7 +120,14 @@ def test_every_module_can_be_imported_alone():
         for package in ("cloche.session", "cloche.backends")
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__)
     ]
-    script = "import os, sys\nfor name in sys.argv[1:]:\n    if not os.fork():\n        __import__(name)\n        os._exit(0)\n"
-    check = "    if os.wait()[1]: print(name)"
-    done = subprocess.run([sys.executable, "-I", "-c", script + check, *names], capture_output=True, text=True)
+    script = """
+import os, sys
+for name in sys.argv[1:]:
+    if not os.fork():
+        __import__(name)
+        os._exit(0)
+    if os.wait()[1]:
+        print(name)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", script, *names], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")

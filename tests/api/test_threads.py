@@ -339,7 +339,7 @@ def test_a_listener_hears_what_the_result_holds():
 # -- an interrupted host -----------------------------------------------------------------------
 
 INTERRUPTED = """
-import os, signal, sys, threading, time
+import signal, sys, threading, time
 import cloche
 from cloche import ExecutionPolicy
 
@@ -348,11 +348,12 @@ started = threading.Event()
 
 def hang():
     started.set()
-    time.sleep(600)
+    while True:
+        time.sleep(0.05)
 
 def interrupt():
     started.wait()
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()
 sandbox = cloche.create_sandbox(

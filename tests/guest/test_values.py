@@ -163,6 +163,8 @@ def test_a_zone_that_cannot_be_carried_makes_the_whole_value_a_description():
 
     moment = datetime.datetime(2024, 7, 1, tzinfo=zoneinfo.ZoneInfo("UTC"))
     assert type(over_the_wire(moment)) is RemoteObject
+    fraction = datetime.timezone(datetime.timedelta(microseconds=1))
+    assert type(over_the_wire(moment.replace(tzinfo=fraction))) is RemoteObject
 
 
 def test_subclasses_are_described_since_their_own_part_would_be_lost():
