@@ -90,7 +90,7 @@ def test_cancel_stops_a_variable_that_is_being_read(open_sandbox: OpenSandbox) -
 @pytest.mark.cloche_needs("subprocess")
 def test_cancel_kills_a_cell_that_does_not_listen(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
-    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())"
     cell = start_cell(sandbox, f"{deaf}\nprint('on', flush=True)\nwhile True: pass")
     sandbox.cancel()
     result = cell.result()

@@ -45,7 +45,7 @@ def test_a_cell_that_does_not_end_times_out_and_keeps_its_variables(open_sandbox
 @pytest.mark.cloche_needs("subprocess")
 def test_a_cell_that_hears_no_signal_is_killed(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
-    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
     result = sandbox.execute(deaf, timeout_ms=300)
     assert (result.outcome, result.session_state) == ("timeout", "reset")
 
@@ -171,7 +171,7 @@ def test_completion_has_a_deadline(open_sandbox: OpenSandbox) -> None:
 @pytest.mark.cloche_needs("subprocess")
 def test_a_call_that_had_to_be_killed_says_that_the_session_is_reset(open_sandbox: OpenSandbox) -> None:
     sandbox = open_sandbox(grace_ms=100)
-    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass"
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
     indented = deaf.replace("\n", "\n        ")
     sandbox.execute(f"class Deaf:\n    def __repr__(self):\n        {indented}\ndeaf = Deaf()")
     with pytest.raises(CallTimeoutError) as caught:
