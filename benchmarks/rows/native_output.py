@@ -23,9 +23,8 @@ SIZE = MEGABYTES * 1_000_000
 LINES = f"""
 import sys
 line = "x" * 79 + "\\n"
-write = sys.stdout.write
 for _ in range({SIZE // 80}):
-    write(line)
+    sys.stdout.write(line)
 sys.stdout.flush()
 """
 BLOCKS = f"""

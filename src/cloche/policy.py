@@ -54,7 +54,7 @@ class ExecutionPolicy:
     protect_state: bool = _setting(False, "A killed cell returns to the state before it (backends that can).")
     environment: Mapping[str, str] = field(
         default_factory=dict,
-        metadata={"doc": "Environment variables given to the guest; nothing else is inherited.", "minimum": None},
+        metadata={"doc": "Environment variables given to the guest, beside a short allow-list.", "minimum": None},
     )
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Reply = tuple[dict[str, Any], bytes | None]
 
 MAX_VALUE_TEXT = 100_000
+PIECE = 1 << 20
 LEAST_RECURSION = 500  # what the kernel itself needs to format an error
 
 
@@ -148,9 +149,7 @@ class Kernel:
         if params.get("none"):
             self.space.release("context")
         elif body is not None:
-            encoding = params["encoding"]
-            errors = "strict" if encoding in ("ascii", "latin-1") else "surrogatepass"
-            self.space.reserve("context", str(body, encoding, errors))
+            self.space.reserve("context", _decode_text(body, params["encoding"]))
         else:
             self.space.reserve("context", decode(params["value"]))
         return {}, None
@@ -343,6 +342,22 @@ class Kernel:
         if isinstance(raised, saving.StateError):
             raise RequestFailed(BAD_STATE, str(raised))
         raise RequestFailed(INVALID_PARAMS, "%s in the object's own code" % type(raised).__name__)
+
+
+def _decode_text(body: bytearray, encoding: str) -> str:
+    """The text of an attachment.
+
+    UTF-8 is read in pieces: decoding it whole begins with one byte a character and copies everything each time a
+    wider one comes.
+    """
+    if encoding != "utf-8":
+        return str(body, encoding, "strict" if encoding in ("ascii", "latin-1") else "surrogatepass")
+    import codecs
+
+    decode_piece = codecs.getincrementaldecoder("utf-8")("surrogatepass").decode
+    pieces = [decode_piece(body[start : start + PIECE]) for start in range(0, len(body), PIECE)]
+    pieces.append(decode_piece(b"", True))
+    return "".join(pieces)
 
 
 def _exit_status(code: Any) -> tuple[int, str]:
