@@ -378,6 +378,53 @@ def test_an_interrupt_of_the_host_stops_the_cell_and_keeps_the_session(mode):
     assert (done.stdout, done.stderr) == ("interrupted\n(1, 2)\n", "")
 
 
+IMPATIENT = """
+import signal, sys, threading, time
+import cloche
+
+running, over = threading.Event(), threading.Event()
+
+def interrupt():
+    running.wait()
+    while not over.wait(0.1):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sandbox = cloche.create_sandbox(backend="native", grace_ms=20_000)
+deaf = "import signal\\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGUSR2])\\n"
+try:
+    listen = lambda stream, text: running.set()
+    sandbox.execute(deaf + "print('go')\\nwhile True: pass", on_output=listen, timeout_ms=60_000)
+except KeyboardInterrupt:
+    over.set()
+    print("interrupted")
+result = sandbox.execute("print('clean')\\n'x' in globals()")
+print(result.value, repr(result.stdout))
+sandbox.destroy()
+"""
+
+
+def test_a_host_that_is_interrupted_again_while_the_cell_is_being_stopped_ends_the_session():
+    done = subprocess.run([sys.executable, "-c", IMPATIENT], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == ("interrupted\nFalse 'clean\\n'\n", "")
+
+
+@pytest.mark.parametrize("place", ["cloche.session.machine.Machine.begin", "cloche.session.sync.CallLoop.run"])
+def test_an_interrupt_while_the_guest_is_started_leaves_none_that_was_not_greeted(monkeypatch, place):
+    """It would have no limits, no tools and no context."""
+    with NativePythonSandbox(ExecutionPolicy(open_files=77), tools={"echo": lambda value: value}) as sandbox:
+
+        def interrupted(*args: Any, **options: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                sandbox.execute("1")
+        code = "import resource\necho(5), resource.getrlimit(resource.RLIMIT_NOFILE)[0]"
+        assert sandbox.execute(code).value == "(5, 77)"
+
+
 def test_an_interrupt_inside_a_callback_in_the_callers_thread_is_the_callbacks():
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "inline"], capture_output=True, text=True, timeout=PATIENCE

@@ -253,6 +253,38 @@ def test_a_guest_that_was_stopped_by_a_signal_is_ended_all_the_same():
         assert (result.outcome, result.session_state) == ("timeout", "reset")
 
 
+SIGCHLD_HOST = """
+import os, signal, sys
+import cloche
+if sys.argv[1] == "ignored":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+else:
+    def reap(number, frame):
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                    return
+            except ChildProcessError:
+                return
+    signal.signal(signal.SIGCHLD, reap)
+with cloche.create_sandbox(backend="native", grace_ms=100) as sandbox:
+    print(sandbox.execute("6 * 7").value)
+    print(sandbox.execute("import os; os._exit(3)").session_state)
+    print(sandbox.execute("import os; os.kill(os.getpid(), 9)").outcome)
+    deaf = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGUSR2])\\nwhile True: pass"
+    print(sandbox.execute(deaf, timeout_ms=100).outcome)
+    print(sandbox.execute("1 + 1").value)
+"""
+
+
+@pytest.mark.parametrize("mode", ["ignored", "reaped"])
+def test_a_host_that_does_not_leave_its_children_to_us_is_served_all_the_same(mode):
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", SIGCHLD_HOST, mode], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("42\nreset\nkilled\ntimeout\n2\n", "")
+
+
 def test_running_as_a_child_of_a_shell_pipeline_does_not_matter(tmp_path):
     """stdin and stdout of the host are its own, also when they are closed."""
     import sys

@@ -133,7 +133,12 @@ class NativeChannel(Channel):
         if timeout > 0:
             self._wait(timeout)
         # the group must go before the leader is reaped: until then its number cannot be another's
-        status = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        try:
+            status = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # SIGCHLD is ignored here, or somebody waits for all children
+            self._process.returncode = 0
+            self._exit = Exit()
+            return self._exit
         if status is None:
             return None
         with suppress(OSError):

@@ -32,7 +32,7 @@ class Exit:
             except ValueError:
                 name = str(self.signal)
             return f"killed by {name}"
-        return f"exited with status {self.code}"
+        return "ended; its status went to somebody else" if self.code is None else f"exited with status {self.code}"
 
 
 class Channel(ABC):

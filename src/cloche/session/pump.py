@@ -30,8 +30,8 @@ PATIENCE = 0.002
 SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 """To be woken costs as much as a small cell takes; so a short while is spent looking before sleeping."""
 GIVE_UP = 5.0
-LONGEST = 86_400.0
-"""poll() counts milliseconds in 32 bits; whoever waits longer looks up once a day."""
+LONGEST = 1.0
+"""A signal that arrives just before poll() does not end it: Ctrl-C is seen a second later then, and not a minute."""
 
 
 class Watch(Protocol):

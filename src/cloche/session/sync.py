@@ -122,24 +122,29 @@ class SyncDriver:
         """Have one request served, whatever happens on the way."""
         core, bell = self._core, self._hearing()
         call = make_call()  # one that cannot be made must not leave behind a guest that nobody has greeted
-        guest, calls = core.guest_for(self._make_watch, limit_ms / 1000 - (clock() - started))
-        calls.append(call)
-        with self._machine_lock:
-            guest.machine.begin(
-                calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None
-            )
-        self._loop = loop = CallLoop(core, guest, self._machine_lock, bell, on_output)
-        if core.closed:
-            loop.cancel()  # destroy() came while there was no loop yet that it could have cancelled
         try:
+            guest, calls = core.guest_for(self._make_watch, limit_ms / 1000 - (clock() - started))
+            calls.append(call)
+            with self._machine_lock:
+                guest.machine.begin(
+                    calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None
+                )
+            self._loop = loop = CallLoop(core, guest, self._machine_lock, bell, on_output)
+            if core.closed:
+                loop.cancel()  # destroy() came while there was no loop yet that it could have cancelled
             loop.run()
         except BaseException:
-            if guest.machine.finished is not None and guest.machine.finished.death is not None:
-                core.drop_guest("lost")
+            self._drop_unfinished()
             raise
         finally:
             self._loop = None
         return guest
+
+    def _drop_unfinished(self) -> None:
+        """Ctrl-C before a guest was greeted, or again while its cell was being stopped: nobody knows its state."""
+        guest = self._core.guest
+        if guest is not None and (guest.machine.finished is None or guest.machine.finished.death is not None):
+            self._core.drop_guest("lost")
 
     def _make_watch(self) -> PollWatch:
         watch = PollWatch()
