@@ -41,7 +41,7 @@ class ExecutionPolicy:
     max_output_length: int = _setting(50_000, "Characters kept of stdout, and of stderr.", minimum=0)
     stdout_max_bytes: int = _setting(2_000_000, "Ceiling of stdout in UTF-8 bytes, notice included.", minimum=0)
     stderr_max_bytes: int = _setting(2_000_000, "Ceiling of stderr in UTF-8 bytes, notice included.", minimum=0)
-    value_max_bytes: int = _setting(64 * MIB, "Largest value that crosses the wall in one call.", minimum=1)
+    value_max_bytes: int = _setting(16 * MIB, "Largest value that crosses the wall in one call, as JSON.", minimum=1)
     display_max_bytes: int = _setting(16 * MIB, "All displays of one cell together.", minimum=0)
     snapshot_max_bytes: int = _setting(1024 * MIB, "Largest snapshot.", minimum=1)
     memory_bytes: int | None = _setting(2048 * MIB, "Memory of the guest; None for no limit.", minimum=16 * MIB)

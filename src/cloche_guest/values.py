@@ -7,6 +7,8 @@ tag becomes ``{"$": "object", "type": ..., "repr": ...}``. Both sides use this m
 
 from __future__ import annotations
 
+from _json import encode_basestring_ascii
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
@@ -60,10 +62,9 @@ class _Encoder:
             raise TooLarge("the value is larger than %d bytes" % self.limit)
 
     def text(self, value: str) -> str:
-        """Counted in UTF-8: what one character of it costs as JSON differs by a factor of twelve."""
+        """Counted as it will stand in the frame, escapes included: the reader's bound is then the same as ours."""
         self.spend(len(value) + 2)
-        if not value.isascii():
-            self.spend(len(value.encode("utf-8", "surrogatepass")) - len(value))
+        self.spend(len(encode_basestring_ascii(value)) - len(value) - 2)
         return value
 
     def encode(self, value: Any, depth: int) -> Any:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KNOCK = 0.02
 INSIST_AFTER = 0.1
 FRAME_SLACK = 1 << 20
-ESCAPE_GROWTH = 6  # one byte of text can become \uXXXX
+BASE64_GROWTH = 4 / 3
 MAX_HELD = 1000
 """Calls that may come in with the reply to a cell: one of each waiting thread."""
 
@@ -82,7 +82,7 @@ class Machine:
         self._policy = policy
         self._read_cpu = read_cpu
         self._frames = FrameReader(
-            ESCAPE_GROWTH * max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
+            int(max(policy.value_max_bytes, BASE64_GROWTH * policy.display_max_bytes)) + FRAME_SLACK,
             max_attachment=0,
         )
         self._next_id = 0
