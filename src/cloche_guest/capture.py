@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Notify = Callable[[str, dict[str, Any]], None]
 
 OWN_CAPTURE_LIMIT = 8 * 1024 * 1024
+PIECE = 65536  # characters
 STDOUT_BUFFER = 65536
 LINES_AT_ONCE = 400  # writes; print() makes two
 _FIRST_PRIVATE = 200  # out of the way of code that closes "3 to 100"
@@ -151,7 +152,7 @@ class OwnCapture:
                 text = data.decode("utf-8", "replace")
                 if size > len(data):
                     text += "\n... [truncated, %d bytes omitted]" % (size - len(data))
-                self._notify("output", {"stream": "stdout" if target == 1 else "stderr", "text": text})
+                _notify_text(self._notify, "stdout" if target == 1 else "stderr", text)
 
 
 def _text_output(descriptor: int) -> Any:
@@ -174,15 +175,19 @@ def _is_broken(stream: Any) -> bool:
         return True
 
 
+def _notify_text(notify: Notify, name: str, text: str) -> None:
+    """In pieces: a host bounds its frames."""
+    for start in range(0, len(text), PIECE):
+        notify("output", {"stream": name, "text": text[start : start + PIECE]})
+
+
 def _notifying_stream(io: Any, notify: Notify, name: str) -> Any:
     import codecs
 
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def send(data: bytes, final: bool) -> None:
-        text = decoder.decode(data, final)
-        if text:
-            notify("output", {"stream": name, "text": text})
+        _notify_text(notify, name, decoder.decode(data, final))
 
     class NotifyingStream(io.RawIOBase):  # type: ignore[misc]  # io is imported late, so its types are not known here
         def writable(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from _json import encode_basestring_ascii
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,11 +65,12 @@ class Displays:
             self._emit(bundle)
 
     def _emit(self, bundle: dict[str, str]) -> None:
-        size = sum(map(len, bundle.values()))
+        """Counted as it will stand in the frame, escapes included: the host bounds frames."""
+        size = sum(len(encode_basestring_ascii(text)) for text in bundle.values())
         if size > self._left:
             text = "[display of %d bytes left out: the limit for one cell is %d]" % (size, self.limit)
-            bundle = {"text/plain": text}
-        self._left -= sum(map(len, bundle.values()))
+            bundle, size = {"text/plain": text}, len(text) + 2
+        self._left -= size
         if self._left >= 0:
             self._send(bundle)
 

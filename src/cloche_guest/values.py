@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 SAFE_INT = 2**53  # beyond this a reader in another language would round
 MAX_REPR = 2000
-TAG = 16  # what a tag costs on the wire, and a leaf with a tag at the most
-RICH = 60
+TAG = 26  # characters of a tag around its value, at the most
+RICH = 100  # and of a leaf with a tag: a complex number is the longest
 MAX_EQUAL_HASHES = 100
 
 
@@ -75,12 +75,13 @@ class _Encoder:
         if kind is str:
             return self.text(value)
         if kind is int:
-            self.spend(value.bit_length() // 4 + 1)
+            self.spend(value.bit_length() // 3 + 2)
             if -SAFE_INT <= value <= SAFE_INT:
                 return value
+            self.spend(TAG)
             return {"$": "int", "v": hex(value)}
         if kind is float:
-            self.spend(20)
+            self.spend(TAG)
             if value - value == 0.0:
                 return value
             return {"$": "float", "v": repr(value)}
@@ -89,7 +90,7 @@ class _Encoder:
         if kind is bytes or kind is bytearray:
             import binascii
 
-            self.spend(len(value) * 4 // 3 + 16)
+            self.spend(len(value) * 4 // 3 + 4 + TAG)
             return {"$": "bytes", "v": binascii.b2a_base64(value, newline=False).decode("ascii")}
         return self.rich(value, kind, depth)
 
@@ -105,7 +106,7 @@ class _Encoder:
             if kind is dict:
                 if "$" not in value and all(type(key) is str for key in value):
                     return {self.text(key): self.encode(item, depth + 1) for key, item in value.items()}
-                self.spend(TAG)
+                self.spend(2 * len(value) + TAG)
                 pairs = [[self.encode(key, depth + 1), self.encode(item, depth + 1)] for key, item in value.items()]
                 return {"$": "dict", "v": pairs}
             self.spend(TAG)

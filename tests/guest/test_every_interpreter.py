@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.guest.sessions import executable, sandbox, version
 
-from cloche import NativePythonSandbox
+from cloche import ExecutionPolicy, NativePythonSandbox
 
 __all__ = ["executable", "sandbox", "version"]
 
@@ -271,6 +271,26 @@ os.waitpid(pid, 0)
 os.read(reader, 100), echo(2)
 """
     assert sandbox.execute(code).value == "(b'BridgeError', 2)"
+
+
+def test_a_reply_of_the_largest_size_is_not_taken_for_an_attack(executable):
+    policy = ExecutionPolicy(value_max_bytes=1, display_max_bytes=1)
+    with NativePythonSandbox(policy, python=executable) as sandbox:
+        code = "class Long:\n    def __repr__(self): return '😀' * 10**6\nx = Long()"
+        sandbox.execute(code)
+        for last in ("x", "raise ValueError('😀' * 10**6)", "display(x)", "raise SystemExit('😀' * 10**6)"):
+            assert sandbox.execute(last).session_state == "kept", last
+
+
+def test_displays_within_the_budget_arrive_whatever_their_characters(executable):
+    with NativePythonSandbox(ExecutionPolicy(display_max_bytes=3_000_000), python=executable) as sandbox:
+        code = "class Rich:\n    def _repr_html_(self): return text\n    def __repr__(self): return 'rich'"
+        sandbox.execute(code)
+        for size, kept in ((200_000, True), (400_000, False)):
+            result = sandbox.execute(f"text = '😀' * {size}\ndisplay(Rich())")
+            assert result.session_state == "kept"
+            assert ("text/html" in result.displays[0]) == kept
+            assert kept or "left out" in str(result.displays[0].data["text/plain"])
 
 
 def test_warnings_go_to_stderr_and_are_no_error(sandbox: Sandbox):

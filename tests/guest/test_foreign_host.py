@@ -130,6 +130,12 @@ def test_characters_are_whole_wherever_the_buffer_ends(host: Host):
     assert host.output("stdout") == "é"
 
 
+def test_a_large_text_comes_in_pieces_that_any_host_can_take(host: Host):
+    host.run("print('😀' * 300_000)")
+    assert host.output("stdout") == "😀" * 300_000 + "\n"
+    assert max(len(note["params"]["text"]) for note in host.notes) <= 65536
+
+
 def test_bytes_that_are_no_text_are_replaced(host: Host):
     host.run("import sys\nsys.stdout.buffer.write(b'a\\xffb\\xe2')\nsys.stdout.flush()")
     assert host.output("stdout") == "a\ufffdb\ufffd"

@@ -138,6 +138,7 @@ def test_calls_that_are_out_are_abandoned_when_the_guest_is_ended():
 
 
 def test_a_value_of_the_largest_size_fits_into_a_frame_whatever_its_characters():
+    """See also the law for all values, in the tests of the codec."""
     import json
 
     from cloche_guest.values import encode

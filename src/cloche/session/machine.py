@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 KNOCK = 0.02
 INSIST_AFTER = 0.1
-FRAME_SLACK = 1 << 20
-BASE64_GROWTH = 4 / 3
+FRAME_SLACK = 1 << 22  # a result: the texts of a value and of an error, a hundred thousand characters each, escaped
 MAX_HELD = 1000
 """Calls that may come in with the reply to a cell: one of each waiting thread."""
 
@@ -82,7 +81,7 @@ class Machine:
         self._policy = policy
         self._read_cpu = read_cpu
         self._frames = FrameReader(
-            int(max(policy.value_max_bytes, BASE64_GROWTH * policy.display_max_bytes)) + FRAME_SLACK,
+            max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
             max_attachment=0,
         )
         self._next_id = 0
@@ -113,7 +112,7 @@ class Machine:
         self._stop = None
         self._live = live
         self.displays = []
-        self._display_room = self._policy.display_max_bytes * 4 // 3 + FRAME_SLACK
+        self._display_room = self._policy.display_max_bytes
         self.sinks = self._fresh_sinks()
         self._clock = Clock(started, timeout, self._policy.total_timeout_ms / 1000, self._read_cpu)
         self.desk.begin_call()
