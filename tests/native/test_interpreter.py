@@ -83,6 +83,13 @@ def test_what_claims_to_be_a_python_and_is_none_is_refused(tmp_path):
         examine(fake)
 
 
+def test_a_python_that_is_not_cpython_is_refused(tmp_path):
+    answer = '{"version": [3, 10, 13], "implementation": "pypy"}'
+    fake = script(tmp_path / "pypy3", f"#!/bin/sh\necho '{answer}'")
+    with pytest.raises(BackendUnavailableError, match="is pypy; the guest needs CPython"):
+        examine(fake)
+
+
 def test_a_program_that_never_answers_is_refused_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "LOOK_TIMEOUT", 0.3)
     fake = script(tmp_path / "python", "#!/bin/sh\nexec sleep 600")

@@ -83,6 +83,15 @@ def test_the_working_directory_is_the_workspace(tmp_path):
     assert (tmp_path / "out.txt").read_text() == "made"
 
 
+def test_a_relative_workspace_is_that_of_the_moment_it_was_given(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with NativePythonSandbox(workspace="work") as sandbox:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert sandbox.execute("import os\nos.getcwd()").value == repr(str(tmp_path / "work"))
+
+
 def test_a_module_in_the_workspace_can_be_imported_and_does_not_hide_the_library():
     with NativePythonSandbox() as sandbox:
         sandbox.put_file("mine.py", "x = 5")

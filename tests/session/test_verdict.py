@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from cloche import ProtocolError
+from cloche import Channel, ExecutionPolicy, Isolation, ProtocolError
 from cloche.session import replies
-from cloche.session.machine import Finished
-from cloche.session.verdict import judge
+from cloche.session.machine import Finished, Machine
+from cloche.session.verdict import build_result, judge
+from cloche.session.workspace import Workspace
 
 ERROR = {"exception": {"type": "ValueError", "message": "no", "line": 1, "traceback": "tb"}}
 
@@ -67,3 +69,28 @@ def test_a_guest_cannot_claim_what_only_the_host_can_know(outcome):
 def test_fields_of_a_wrong_type_break_the_protocol(field):
     with pytest.raises(ProtocolError):
         verdict(Finished(result={"outcome": "ok", **field}))
+
+
+@pytest.mark.parametrize("number", [10**4000, -1, 0, True, 1e300, float("inf"), float("nan"), "5", [5]])
+def test_figures_that_cannot_be_are_left_out(tmp_path, number):
+    """A number too long to print would fail in whoever prints the result."""
+    import json
+
+    policy = ExecutionPolicy()
+    data = {"peak_bytes": number, "cpu_ms": number, "elapsed_ms": number, "exception": {"type": "E", "line": number}}
+    channel = SimpleNamespace(workspace=Workspace(tmp_path, private=True), isolation=Isolation.NONE, layers=())
+    result = build_result(
+        "",
+        cast("Channel", channel),
+        Machine(policy, ()),
+        Finished(result={"outcome": "error", **data}),
+        policy,
+        7.0,
+        500,
+    )
+    assert result.memory_used_bytes is None
+    assert result.usage.cpu_ms is None
+    assert result.duration_ms == 7.0
+    assert result.exception is not None
+    assert result.exception.line is None
+    json.dumps(result.to_dict(), allow_nan=False)

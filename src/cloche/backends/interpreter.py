@@ -179,6 +179,11 @@ def _look(located: str) -> Interpreter:
         ) from None
     if tuple(data["version"]) < OLDEST:
         version_of(located)
+    if data.get("implementation") != "cpython":
+        raise BackendUnavailableError(
+            f"{located} is {data.get('implementation')}; the guest needs CPython",
+            remedy="pass python=/path/to/a/cpython (3.8 or later)",
+        )
     return _interpreter(data, _store(located, data, code))
 
 

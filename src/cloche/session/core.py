@@ -80,7 +80,8 @@ class SessionCore:
         self.callbacks = Callbacks(self.number, on_llm_query, on_rlm_query, tools)
         self.guest: Guest | None = None
         self.closed = False
-        self._given_workspace = workspace
+        # Now: it is first used later, and the working directory may have changed by then.
+        self._given_workspace = None if workspace is None else os.path.abspath(workspace)
         self._folder: SessionFolder | None = None
         self._context: Any = None
         self._cells = 0

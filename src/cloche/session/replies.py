@@ -68,7 +68,7 @@ def exception(data: Any) -> ExceptionInfo | None:
     return ExceptionInfo(
         type=text(raw, "type", "Exception")[:200],
         message=text(raw, "message"),
-        line=line if type(line) is int else None,
+        line=line if type(line) is int and 0 < line <= MAX_TEXT else None,
         traceback=text(raw, "traceback"),
     )
 

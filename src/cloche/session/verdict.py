@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError
 from cloche.guidance import guidance_for
+from cloche.policy import MOST
 from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, SessionState, Usage
 from cloche.session import replies
 
@@ -45,7 +46,7 @@ def build_result(
         exception=exception if outcome in ("error", "memory") else None,
         exit_code=exit_code,
         duration_ms=took if type(took) is float and 0 <= took <= elapsed_ms else elapsed_ms,
-        memory_used_bytes=peak if type(peak) is int and peak > 0 else None,
+        memory_used_bytes=peak if type(peak) is int and 0 < peak < MOST else None,
         files_created=delta.created,
         files_modified=delta.modified,
         files_deleted=delta.deleted,
@@ -58,7 +59,7 @@ def build_result(
         isolation=channel.isolation,
         layers=channel.layers,
         usage=Usage(
-            cpu_ms=cpu if type(cpu) is float and cpu >= 0 else None,
+            cpu_ms=cpu if type(cpu) is float and 0 <= cpu < MOST else None,
             bridge_calls=machine.desk.calls,
             bridge_ms=machine.bridge_seconds * 1000,
             stdout_bytes=machine.sinks["stdout"].total_bytes,
