@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 
-from cloche_guest.signals import MAIN_THREAD, Stop, safe_point
+from cloche_guest.signals import MAIN_THREAD, Stop, runs_user_code, safe_point, state
 from cloche_guest.tracebacks import strip_thread_tracebacks
 from cloche_guest.values import decode, encode
 from cloche_guest.wire import RemoteError
@@ -37,7 +37,7 @@ class Bridges:
 
     def invoke(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the host. The user's frame must be the next one up: see the end."""
-        renewed: type[Stop] | None = None
+        renewed: type[KeyboardInterrupt] | None = None
         failure: BridgeError | None = None
         try:
             self._flush()
@@ -49,7 +49,12 @@ class Bridges:
             return reply
         except RemoteError as exc:
             data = exc.data if isinstance(exc.data, dict) else {}
-            failure = BridgeError("%s failed: %s" % (name, exc), str(data.get("type", "")))
+            kind = str(data.get("type", ""))
+            failure = BridgeError("%s failed: %s" % (name, exc), kind)
+            if kind == "Abandoned" and runs_user_code():
+                # The host has stopped this cell; its signal is only a moment behind, and may not be needed at all.
+                state.delivered += 1
+                failure, renewed = None, state.sticky or KeyboardInterrupt
         except Stop as exc:
             renewed = type(exc)
         if failure is not None:

@@ -133,10 +133,15 @@ def on_insist(signum: int, frame: FrameType | None) -> None:
 
 def safe_point() -> None:
     """In kernel code on the main thread: raise what was put off."""
-    if state.pending and state.user and get_ident() == MAIN_THREAD:
+    if state.pending and runs_user_code():
         state.pending = False
         state.delivered += 1
         raise state.sticky or KeyboardInterrupt
+
+
+def runs_user_code() -> bool:
+    """Whether this is the main thread, on behalf of a cell or of an object's own code."""
+    return state.user and get_ident() == MAIN_THREAD
 
 
 def begin_call() -> None:

@@ -101,6 +101,18 @@ def test_what_is_printed_comes_at_once_and_not_with_the_reply(host: Host):
     host.number = 1
 
 
+def test_a_cell_whose_call_was_given_up_because_it_is_being_stopped_stops_there(host: Host):
+    code = "x = 1\ntry: llm_query('wait')\nexcept Exception: x = 'swallowed'\nx = 'went on'"
+    host.send({"id": 1, "method": "execute", "params": {"code": code}})
+    call = host.receive()
+    error = {"code": -32000, "message": "the cell was stopped", "data": {"type": "Abandoned"}}
+    host.send({"id": call["id"], "error": error})
+    result = host.receive()["result"]
+    assert (result["outcome"], result["interrupts"]) == ("interrupted", 1)
+    host.number = 1
+    assert host.run("x")["value"] == "1"
+
+
 def test_what_is_written_past_python_is_captured_too(host: Host):
     host.run("import os\nos.write(1, b'raw out')\nos.write(2, b'raw err')")
     assert (host.output("stdout"), host.output("stderr")) == ("raw out", "raw err")
