@@ -115,8 +115,10 @@ class Kernel:
         except RequestFailed as exc:
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": exc.code, "message": str(exc)}}
         except (KeyError, TypeError, ValueError) as exc:
-            text = "bad parameters: %s: %s" % (type(exc).__name__, exc)
-            reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INVALID_PARAMS, "message": text}}
+            code, text = INVALID_PARAMS, "bad parameters: %s: %s" % (type(exc).__name__, exc)
+            if _is_cell(request):  # a handler that an earlier cell left for some signal may strike anywhere
+                code, text = INTERNAL_ERROR, type(exc).__name__
+            reply = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
         except BaseException as exc:  # most likely no memory is left for the reply itself
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": INTERNAL_ERROR, "message": type(exc).__name__}}
         signals.end_call()
@@ -358,6 +360,12 @@ def _decode_text(body: bytearray, encoding: str) -> str:
     pieces = [decode_piece(body[start : start + PIECE]) for start in range(0, len(body), PIECE)]
     pieces.append(decode_piece(b"", True))
     return "".join(pieces)
+
+
+def _is_cell(request: dict[str, Any]) -> bool:
+    """Whether a request is to run a cell, and well formed: then it has a result, whatever happens."""
+    params = request.get("params")
+    return request.get("method") == "execute" and type(params) is dict and type(params.get("code")) is str
 
 
 def _exit_status(code: Any) -> tuple[int, str]:
