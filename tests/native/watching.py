@@ -7,7 +7,6 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 PATIENCE = 30.0
 
@@ -58,7 +57,3 @@ def children() -> list[int]:
     for task in Path("/proc/self/task").iterdir():
         found += map(int, (task / "children").read_text().split())
     return found
-
-
-def last_line(result: Any) -> str:
-    return str(result.stdout.splitlines()[-1])

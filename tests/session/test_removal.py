@@ -80,9 +80,6 @@ def test_folders_whose_permissions_were_taken_away_go(tmp_path):
         os.chmod(inner, mode)
         os.chmod(inner.parent, mode)
     nobody = 65534
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            assert folder.stat().st_mode & 0o001 or folder.is_relative_to(tmp_path.parents[2])
     for path, folders, files in os.walk(root):
         for name in ("", *folders, *files):
             os.chown(os.path.join(path, name), nobody, nobody)
