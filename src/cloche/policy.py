@@ -46,6 +46,7 @@ class ExecutionPolicy:
     snapshot_max_bytes: int = _setting(1024 * MIB, "Largest snapshot.", minimum=1)
     memory_bytes: int | None = _setting(2048 * MIB, "Memory of the guest; None for no limit.", minimum=16 * MIB)
     workspace_bytes: int = _setting(256 * MIB, "Quota of a private workspace, and the largest single file.", minimum=1)
+    processes: int = _setting(64, "Processes and threads of the guest (walls that can count them).", minimum=1)
     open_files: int = _setting(256, "File descriptors of the guest.", minimum=32)
     minimum_isolation: Isolation | None = _setting(None, "Weakest wall that is accepted; None: the backend's own.")
     fuel_budget: int | None = _setting(None, "Instructions a cell may use (backends that count them).", minimum=1)

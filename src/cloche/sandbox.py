@@ -100,6 +100,12 @@ class SessionSandbox(BaseSandbox):
         return self._backend.capabilities
 
     @property
+    def guest_pid(self) -> int | None:
+        """The live guest's process, as this host numbers it; None where there is none."""
+        guest = self._core.guest
+        return None if guest is None else guest.channel.pid
+
+    @property
     def isolation(self) -> Isolation:
         """The tier of the live session, or what the backend would give."""
         guest = self._core.guest

@@ -57,10 +57,12 @@ class PipeCapture:
         self._identity = {target: _identity(target) for target in self._kept}
 
     def install(self) -> None:
-        """Give Python a stdout whose buffering can change in mid-cell; its stderr is nearly fine as it is."""
+        """Give Python streams of ours: a stdout whose buffering can change in mid-cell, and a stderr to match.
+
+        Those it has may have been made for other files, in the process that we were forked from.
+        """
         self._stdout = sys.stdout = sys.__stdout__ = _text_output(1)  # type: ignore[misc]  # __stdout__ is read-only for checkers
-        # 3.8 would keep a block of it back, and lose it in a crash
-        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]  # Python's own
+        self._stderr = sys.stderr = sys.__stderr__ = _text_output(2)  # type: ignore[misc]  # as above
 
     def streams(self) -> tuple[Any, Any]:
         """Python's stdout and stderr, made anew where a cell closed or took them apart."""

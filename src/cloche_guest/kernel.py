@@ -138,6 +138,8 @@ class Kernel:
         use_site_paths(
             params.get("path") or [], params.get("prefix"), params.get("exec_prefix"), self.workspace or _os.getcwd()
         )
+        if params.get("environment") is not None:
+            _use_environment(params["environment"])
         for tool in params.get("tools") or ():
             self.space.reserve(tool["name"], self.bridges.tool(tool["name"], tool.get("doc") or ""))
         if "context" in params:
@@ -395,9 +397,17 @@ def _peak_bytes() -> int | None:
     return int(peak if sys.platform == "darwin" else peak * 1024)
 
 
+def _use_environment(variables: dict[str, str]) -> None:
+    """Replace the environment: for a guest that was forked and not started with one of its own."""
+    import os
+
+    os.environ.clear()
+    os.environ.update(variables)
+
+
 def _limit_resources(limits: dict[str, Any]) -> None:
     """The operating system's own limits, where it has them."""
-    wanted = {key: limits[key] for key in ("data", "fsize", "nofile", "core") if limits.get(key) is not None}
+    wanted = {key: limits[key] for key in ("data", "fsize", "nofile", "nproc", "core") if limits.get(key) is not None}
     if not wanted:
         return
     import resource

@@ -19,19 +19,30 @@ def main(argv: list[str]) -> None:
     """Run a session until the host goes away."""
     options = dict(zip(argv[1::2], argv[2::2]))
     reader, writer = take_wire()
-    wire = Wire(reader, writer)
+    pipes = None
     if "--capture" in options:
         out, err = options["--capture"].split(",")
-        capture: Any = PipeCapture(int(out), int(err))
-    else:
-        capture = OwnCapture(wire.notify)
+        pipes = (int(out), int(err))
     if "--lifeline" in options:
         die_with_host(int(options["--lifeline"]))
+    serve(reader, writer, pipes)
+
+
+def serve(reader: int, writer: int, pipes: tuple[int, int] | None, *, warm: bool = False) -> None:
+    """Be the kernel of a session over these descriptors. Never returns.
+
+    `warm`: run an empty cell first, so that a session made ahead has taken its page faults before it is wanted.
+    """
+    wire = Wire(reader, writer)
+    capture: Any = OwnCapture(wire.notify) if pipes is None else PipeCapture(*pipes)
     capture.install()
     sys.argv = [""]
     signals.install()
     _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
-    Kernel(wire, capture).serve()
+    kernel = Kernel(wire, capture)
+    if warm:
+        kernel.answer({"id": 0, "method": "execute", "params": {"code": "None\nNone"}}, None)
+    kernel.serve()
     _os._exit(0)
 
 

@@ -41,16 +41,16 @@ def test_the_life_of_a_session_is_told_in_order():
     session(SandboxLogger(sink))
     assert [(level, event) for level, event, _ in sink.events] == [
         ("info", "file.put"),
-        ("info", "execution.start"),
         ("info", "session.start"),
+        ("info", "execution.start"),
         ("info", "execution.complete"),
         ("info", "file.get"),
         ("info", "execution.start"),
         ("warning", "security.timeout"),
         ("info", "execution.complete"),
         ("info", "session.reset"),
-        ("info", "execution.start"),
         ("info", "session.start"),
+        ("info", "execution.start"),
         ("info", "execution.complete"),
     ]
     fields = {event: fields for _, event, fields in sink.events}
@@ -117,8 +117,8 @@ def test_structlog_is_used_where_it_is_configured():
     done = subprocess.run([sys.executable, "-c", STRUCTLOG.format(configure=configure)], capture_output=True, text=True)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["event"] for event in events] == [
-        "execution.start",
         "session.start",
+        "execution.start",
         "execution.complete",
         "session.destroy",
     ]

@@ -36,6 +36,7 @@ class AsyncDriver:
 
     def __init__(self, core: SessionCore) -> None:
         self._core = core
+        core.make_watch = SelectorWatch
         self._turn = anyio.Lock()
         self._wait: anyio.CancelScope | None = None
         self._scopes: dict[int, anyio.CancelScope] = {}
@@ -124,9 +125,8 @@ class AsyncDriver:
         on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
-        call = make_call()  # one that cannot be made must not leave behind a guest that nobody has greeted
-        guest, calls = self._core.guest_for(SelectorWatch, limit_ms / 1000 - (clock() - started))
-        calls.append(call)
+        guest = self._core.guest_for(limit_ms / 1000 - (clock() - started))
+        calls = guest.requests(make_call())
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
         self._guest = guest
         trouble: BaseException | None = None

@@ -47,6 +47,11 @@ class Channel(ABC):
     greeting: Mapping[str, Any]
     """Backend-specific parameters of `initialize` (search path, limits the guest sets on itself)."""
 
+    @property
+    def pid(self) -> int | None:
+        """The guest's process, as this host numbers it, where it has one."""
+        return None
+
     @abstractmethod
     def interrupt(self, *, insist: bool) -> None:
         """Ask the running code to stop, or insist."""
@@ -90,6 +95,8 @@ class Backend(ABC):
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]] = frozenset()
     """What it can do beyond the common contract; also the names of policy fields it can honour."""
+    workspace_inside: ClassVar[bool] = False
+    """Whether a session's files live with its guest, and not in a folder of the host."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options it takes."""
     sandbox: ClassVar[type[Any] | None] = None
@@ -108,6 +115,13 @@ class Backend(ABC):
     @abstractmethod
     def probe(cls, **options: Any) -> Availability:
         """Whether it can run here; quick (under 100 ms) and without side effects."""
+
+    def release(self) -> None:  # noqa: B027 - most backends keep nothing
+        """Give up what outlives a guest, such as the files of the session."""
+
+    @classmethod  # noqa: B027 - most backends keep nothing
+    def shut_down(cls) -> None:
+        """End what this process keeps for all sessions of this backend. The next session starts it again."""
 
     @abstractmethod
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:

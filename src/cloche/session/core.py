@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import (
@@ -29,7 +29,7 @@ from cloche.session.callbacks import Callbacks
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply
-from cloche.session.pump import Pump, Watch
+from cloche.session.pump import PollWatch, Pump, Watch
 from cloche.session.verdict import build_result
 from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.result import SandboxResult
     from cloche.session.channel import Backend, Channel
-    from cloche.session.workspace import FileInfo
+    from cloche.session.workspace import FileInfo, Workspace
 
 T = TypeVar("T")
 
@@ -57,6 +57,13 @@ class Guest:
     machine: Machine
     pump: Pump
     greeted: bool = False
+    pending: list[Call] = field(default_factory=list)
+    """Requests that go before the next one."""
+
+    def requests(self, call: Call) -> list[Call]:
+        """`call`, and what has to go before it."""
+        pending, self.pending = self.pending, []
+        return [*pending, call]
 
 
 class SessionCore:
@@ -86,6 +93,8 @@ class SessionCore:
         self._context: Any = None
         self._cells = 0
         self._owner = os.getpid()
+        self.make_watch: Callable[[], Watch] = PollWatch
+        """How the driver waits; set by it."""
         self._refuse_demands()
 
     def _refuse_demands(self) -> None:
@@ -125,18 +134,24 @@ class SessionCore:
                 f"{path} has {len(content)} bytes; the workspace may hold {limit}",
                 remedy="raise policy.workspace_bytes",
             )
-        self.folder.workspace.write(path, content)
+        self._workspace().write(path, content)
         self.logger.log_file_event("put", path=path, size=len(content))
 
     def get_file(self, path: str) -> bytes:
         """Read a file of the workspace."""
-        content = self.folder.workspace.read(path, self.policy.workspace_bytes)
+        content = self._workspace().read(path, self.policy.workspace_bytes)
         self.logger.log_file_event("get", path=path, size=len(content))
         return content
 
     def list_files(self) -> list[FileInfo]:
         """Plain files of the workspace."""
-        return self.folder.workspace.list()
+        return self._workspace().list()
+
+    def _workspace(self) -> Workspace:
+        """The session's files. Where they live with the guest, it is started for them."""
+        if not self.backend.workspace_inside:
+            return self.folder.workspace
+        return self.guest_for(self.policy.timeout_ms / 1000).channel.workspace
 
     def check_open(self) -> None:
         """Refuse after `close`."""
@@ -148,12 +163,12 @@ class SessionCore:
         self._context = context
         self.callbacks.context = context
 
-    def guest_for(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
-        """The live guest, or a fresh one with the request that greets it."""
+    def guest_for(self, timeout: float) -> Guest:
+        """The live guest, or a fresh one that is still to be greeted."""
         self.leave_parent()
         if self.guest is not None:
-            return self.guest, []
-        return self._open_guest(make_watch, timeout)
+            return self.guest
+        return self._open_guest(timeout)
 
     def leave_parent(self) -> None:
         """In a forked child: let go of what belongs to the parent, its files too, and say so when it was a session."""
@@ -166,7 +181,7 @@ class SessionCore:
         if had_guest:
             raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
 
-    def _open_guest(self, make_watch: Callable[[], Watch], timeout: float) -> tuple[Guest, list[Call]]:
+    def _open_guest(self, timeout: float) -> Guest:
         policy = self.policy
         greeting = context_call(self._context, policy.value_max_bytes)
         self.folder.workspace.ensure()
@@ -180,16 +195,17 @@ class SessionCore:
             )
         machine = Machine(policy, self.callbacks.names, channel.cpu_seconds)
         try:
-            self.guest = guest = Guest(channel, machine, Pump(channel, machine, make_watch()))
+            self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
             channel.close()
             raise StartError("the guest cannot be watched", cause=str(exc)) from None
-        self.folder.record(getattr(channel, "pid", None))
+        if not self.backend.workspace_inside:
+            self.folder.record(channel.pid)
         self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
         params = {
             "protocol": PROTOCOL,
             "tools": self.callbacks.descriptions,
-            "workspace": str(channel.workspace.root),
+            "workspace": str(self.folder.workspace.root),
             **channel.greeting,
             "context": greeting.params,
         }
@@ -198,7 +214,8 @@ class SessionCore:
             "display_bytes": policy.display_max_bytes,
             **channel.greeting.get("limits", {}),
         }
-        return guest, [Call("initialize", params, greeting.body_size, greeting.body)]
+        guest.pending.append(Call("initialize", params, greeting.body_size, greeting.body))
+        return guest
 
     def _forget_guest(self) -> None:
         guest, self.guest = self.guest, None
@@ -215,6 +232,7 @@ class SessionCore:
     def reset(self) -> None:
         """Empty namespace and workspace; same context, same bridges."""
         self.drop_guest("reset")
+        self.backend.release()
         if self._folder is not None:
             self._folder.workspace.empty()
 
@@ -222,6 +240,7 @@ class SessionCore:
         """End everything. Idempotent."""
         self.closed = True
         self.drop_guest("destroy")
+        self.backend.release()
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.remove()
@@ -233,7 +252,8 @@ class SessionCore:
         if type(code) is not str:
             raise RequestError(f"code must be a str, not {type(code).__name__}")
         self._cells += 1
-        self.folder.workspace.before_cell()
+        if self._given_workspace is not None and self.guest is not None:
+            self.guest.channel.workspace.before_cell()
         self.logger.log_execution_start("python", self.policy, backend=self.backend.name, cell=self._cells)
         return Call("execute", {"code": code, "cell": self._cells, "live": live})
 
@@ -264,14 +284,26 @@ class SessionCore:
 
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
         """The result of a finished cell, however it ended."""
-        finished = _finished(guest)
         elapsed = (clock() - started) * 1000
-        if finished.death is not None:
+        try:
+            result = self._result(code, guest, _finished(guest), elapsed, timeout_ms)
+        except ProtocolError as exc:
+            broken = Finished(death="protocol", detail=str(exc), stop=_finished(guest).stop)
+            result = build_result(code, guest.channel, guest.machine, broken, self.policy, elapsed, timeout_ms)
+        except (StartError, SessionLostError):
             self._forget_guest()
+            raise
+        if result.session_state == "reset":
+            self._forget_guest()  # after the result: its files may go with it
+        self._log_limits(result)
+        self.logger.log_execution_complete(result)
+        return result
+
+    def _result(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:
+        if finished.death is not None:
             self._raise_absence(guest, finished)
         elif finished.error is not None:
             if finished.failed_method is not None:
-                self._forget_guest()
                 raise StartError("the guest refused to start", cause=finished.error["message"])
             if finished.error["code"] != INTERNAL_ERROR:
                 raise RequestError(f"execute: {finished.error['message']}")
@@ -280,15 +312,7 @@ class SessionCore:
             said = {"outcome": "memory" if kind == "MemoryError" else "error", "exception": {"type": kind}}
             finished = Finished(result=said, stop=finished.stop)
         guest.greeted = True
-        try:
-            result = build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
-        except ProtocolError as exc:
-            self._forget_guest()
-            finished = Finished(death="protocol", detail=str(exc), stop=finished.stop)
-            result = build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
-        self._log_limits(result)
-        self.logger.log_execution_complete(result)
-        return result
+        return build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
 
     def _raise_absence(self, guest: Guest, finished: Finished) -> None:
         """A guest that died before it ever answered did not lose a session: there was none yet.

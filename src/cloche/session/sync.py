@@ -39,6 +39,7 @@ class SyncDriver:
 
     def __init__(self, core: SessionCore) -> None:
         self._core = core
+        core.make_watch = self._make_watch
         self._turn = threading.Lock()
         self._bell: Bell | None = None
         self._machine_lock = threading.Lock()
@@ -121,10 +122,9 @@ class SyncDriver:
     ) -> Guest:
         """Have one request served, whatever happens on the way."""
         core, bell = self._core, self._hearing()
-        call = make_call()  # one that cannot be made must not leave behind a guest that nobody has greeted
         try:
-            guest, calls = core.guest_for(self._make_watch, limit_ms / 1000 - (clock() - started))
-            calls.append(call)
+            guest = core.guest_for(limit_ms / 1000 - (clock() - started))
+            calls = guest.requests(make_call())
             with self._machine_lock:
                 guest.machine.begin(
                     calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,13 +55,14 @@ class FileInfo:
 class Workspace:
     """A folder that is the guest's working directory."""
 
-    def __init__(self, root: Path, *, private: bool, home: Path | None = None) -> None:
+    def __init__(self, root: Path, *, private: bool, home: Path | None = None, location: str | None = None) -> None:
+        """`location`: where the host reaches the folder, when that is not the path it goes by."""
         self.root = root
         self.private = private
         self._home = home
         self._known: dict[str, Fingerprint] = {}
         self._complete = True
-        self._root_text = str(root)
+        self._root_text = location or str(root)
         self._empty_since = 0  # modification time of the folder when it was seen empty
 
     def places(self) -> dict[str, str]:
@@ -69,6 +70,11 @@ class Workspace:
         if self._home is None:
             return {}
         return {"HOME": str(self._home), "TMPDIR": str(self._home / "tmp"), "PWD": str(self.root)}
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """As whom files are touched; ourselves, unless a wall has something better."""
+        yield
 
     # -- what changed --------------------------------------------------------------------------
 
@@ -129,11 +135,7 @@ class Workspace:
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
-            try:
-                listing = os.scandir(f"{self._root_text}/{folder}")
-            except OSError:
-                continue  # removed or forbidden by the guest meanwhile
-            with listing:
+            with suppress(OSError), self._entries(folder) as listing:  # removed, replaced or forbidden meanwhile
                 for entry in listing:
                     entries += 1
                     if entries > MAX_ENTRIES:
@@ -151,6 +153,24 @@ class Workspace:
                     total += status.st_blocks * 512
                     found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         return found, True, total, folders
+
+    @contextmanager
+    def _entries(self, folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        """What is in a folder. The guest may have put a link there since we saw it: then this fails."""
+        if not folder:
+            with os.scandir(self._root_text) as listing:
+                yield listing
+            return
+        descriptor = os.open(self._root_text, _FOLDER)
+        try:
+            for part in folder.split("/"):
+                inner = os.open(part, _FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            with os.scandir(descriptor) as listing:
+                yield listing
+        finally:
+            os.close(descriptor)
 
     # -- single files --------------------------------------------------------------------------
 
@@ -216,7 +236,7 @@ class Workspace:
         files = []
         for path in sorted(self._scan()[0]):
             try:
-                status = os.lstat(os.path.join(self.root, path))
+                status = os.lstat(f"{self._root_text}/{path}")
             except OSError:
                 continue
             if stat.S_ISREG(status.st_mode):
@@ -242,24 +262,25 @@ class Workspace:
         """(descriptor of the folder that holds `path`, last component)."""
         parts = _components(path)
         try:
-            folder = os.open(self.root, _FOLDER)
+            folder = os.open(self._root_text, _FOLDER)
         except OSError as exc:
             raise WorkspaceFileError(
                 "the workspace is no longer a folder", cause=os.strerror(exc.errno or 0), remedy="reset() makes it anew"
             ) from None
         try:
-            for part in parts[:-1]:
-                try:
-                    inner = os.open(part, _FOLDER, dir_fd=folder)
-                except FileNotFoundError:
-                    if not create:
-                        raise WorkspaceFileError(f"{path} does not exist") from None
-                    inner = _make_folder(part, folder, path)
-                except OSError as exc:
-                    raise _refusal(path, exc) from None
-                os.close(folder)
-                folder = inner
-            yield folder, parts[-1]
+            with self.acting():
+                for part in parts[:-1]:
+                    try:
+                        inner = os.open(part, _FOLDER, dir_fd=folder)
+                    except FileNotFoundError:
+                        if not create:
+                            raise WorkspaceFileError(f"{path} does not exist") from None
+                        inner = _make_folder(part, folder, path)
+                    except OSError as exc:
+                        raise _refusal(path, exc) from None
+                    os.close(folder)
+                    folder = inner
+                yield folder, parts[-1]
         finally:
             os.close(folder)
 
