@@ -18,6 +18,7 @@ COMMANDS = {
     "repl": "Work with a live session, line by line.",
     "doctor": "Show what this machine can do, and how to get the rest.",
     "demo": "A guided tour that really runs.",
+    "escapes": "Try every known way out of a sandbox.",
     "ps": "List the sessions of this machine.",
     "clean": "Remove what a crash left behind.",
     "config": "Show the settings in effect and where each comes from.",

@@ -1,0 +1,132 @@
+"""Try techniques against a backend, each in a sandbox of its own, and say what happened to the host."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import ClocheError
+from cloche.escapes.canaries import Canaries, Effect
+from cloche.escapes.probes import reached_kernel
+from cloche.escapes.technique import Technique, all_techniques
+from cloche.factory import create_sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from cloche.isolation import Isolation
+    from cloche.sandbox import SessionSandbox
+
+DEADLINE_MS = 5_000
+"""Cells that hang are part of the game; most are done in milliseconds."""
+_LARGEST_FILE = 1_000_000
+_SHOWN = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a technique did to the host, and what it saw."""
+
+    technique: Technique
+    backend: str
+    effects: frozenset[Effect]
+    """On the host. Empty: the wall held."""
+    saw: str
+    """The end of what the cell printed or died of."""
+    ended: str
+    """How the cell ended, as in `SandboxResult.outcome`."""
+    reached: bool | None
+    """Of a probe: whether the kernel looked at it. None: no probe, or no answer."""
+    isolation: Isolation | None
+    layers: tuple[str, ...]
+    duration_ms: float
+
+    @property
+    def contained(self) -> bool:
+        """No effect on the host."""
+        return not self.effects
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "id": self.technique.id,
+            "name": self.technique.name,
+            "title": self.technique.title,
+            "aim": self.technique.aim.value if self.technique.aim else None,
+            "stopped_by": list(self.technique.stopped_by),
+            "backend": self.backend,
+            "contained": self.contained,
+            "effects": sorted(effect.value for effect in self.effects),
+            "reached_kernel": self.reached,
+            "ended": self.ended,
+            "saw": self.saw,
+            "isolation": self.isolation.name if self.isolation is not None else None,
+            "layers": list(self.layers),
+            "duration_ms": round(self.duration_ms, 1),
+        }
+
+
+def run_techniques(
+    backend: str = "auto",
+    *,
+    techniques: Iterable[Technique] | None = None,
+    on_outcome: Callable[[Outcome], None] | None = None,
+    **options: Any,
+) -> list[Outcome]:
+    """Try all techniques (or these) against `backend`; `options` go to `create_sandbox`."""
+    outcomes = []
+    with Canaries() as canaries:
+        for technique in techniques if techniques is not None else all_techniques():
+            outcomes.append(run_technique(technique, canaries, backend=backend, **options))
+            if on_outcome is not None:
+                on_outcome(outcomes[-1])
+    return outcomes
+
+
+def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "auto", **options: Any) -> Outcome:
+    """Try one technique in a fresh sandbox."""
+    begun = time.perf_counter()
+    options = {"timeout_ms": DEADLINE_MS, "grace_ms": 200, **options}
+    tools = {"lookup": canaries.lookup}
+    sandbox = create_sandbox(backend=backend, tools=tools, **options)
+    with sandbox:
+        result = sandbox.execute(canaries.preamble() + technique.code)
+        said = "\n".join([result.stdout, result.stderr, result.error or "", result.value or "", repr(result.displays)])
+        obtained = said + _use_results(sandbox)
+        effects = canaries.look(obtained, starved=technique.aim is Effect.STARVED)
+    if canaries.survivors():
+        effects |= {Effect.SURVIVED}
+    effects |= canaries.look("")  # what happens on the way out counts too
+    return Outcome(
+        technique=technique,
+        backend=sandbox.backend,
+        effects=effects,
+        saw=said.strip()[-_SHOWN:],
+        ended=result.outcome,
+        reached=reached_kernel(result.stdout) if technique.is_probe and result.outcome == "ok" else None,
+        isolation=result.isolation,
+        layers=result.layers,
+        duration_ms=(time.perf_counter() - begun) * 1000,
+    )
+
+
+def _use_results(sandbox: SessionSandbox) -> str:
+    """What a host does with a session afterwards: read its files and values, put a file in. All that it got."""
+    got = []
+    with suppress(ClocheError):
+        for file in sandbox.list_files()[:100]:
+            with suppress(ClocheError):
+                got.append(sandbox.get_file(file.path).decode("utf-8", "replace")[:_LARGEST_FILE])
+    for name in ("leak.txt", "link/secret.txt", "secret.txt"):
+        with suppress(ClocheError):
+            got.append(sandbox.get_file(name).decode("utf-8", "replace")[:_LARGEST_FILE])
+    with suppress(ClocheError):
+        sandbox.put_file("drop/report.txt", b"by the host")
+    for name in ("evil", "result"):
+        with suppress(ClocheError):
+            got.append(str(sandbox.get_variable(name)))
+    with suppress(ClocheError):
+        got.append(str(sandbox.list_variables()))
+    return "\n".join(got)

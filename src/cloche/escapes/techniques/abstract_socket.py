@@ -1,0 +1,6 @@
+# T67: A service of the host behind an abstract Unix socket, which no file system hides.
+# aim: connected
+# stopped by: network, landlock
+import socket
+
+socket.socket(socket.AF_UNIX).connect("\0" + canary["abstract"])

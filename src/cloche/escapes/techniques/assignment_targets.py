@@ -1,0 +1,7 @@
+# T30: A loop's target assigns an attribute, and indexing calls it.
+# aim: written
+# stopped by: view
+class Target:
+    pass
+[0 for Target.__class_getitem__ in [exec]]
+Target["open(%r, 'w').close()" % (canary["folder"] + "/escaped")]

@@ -1,0 +1,7 @@
+# T27: operator reads attributes by name.
+# aim: secret
+# stopped by: view
+import operator
+
+opener = operator.attrgetter("__self__.open")(len)
+print(operator.methodcaller("read")(opener(canary["secret"])))

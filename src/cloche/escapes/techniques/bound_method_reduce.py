@@ -1,0 +1,6 @@
+# T07: The reduction of a bound method holds getattr.
+# aim: secret
+# stopped by: view
+getter, (owner, _) = "".join.__reduce__()
+builtins = getter(getter, "__self__")
+print(getter(builtins, "op" + "en")(canary["secret"]).read())

@@ -1,0 +1,11 @@
+# T32: Making a class runs code in hooks.
+# aim: written
+# stopped by: view
+class Hook:
+    def __set_name__(self, owner, name):
+        open(canary["folder"] + "/escaped", "w").close()
+class Base:
+    def __init_subclass__(cls, **options):
+        open(canary["folder"] + "/escaped-too", "w").close()
+class Derived(Base):
+    hook = Hook()

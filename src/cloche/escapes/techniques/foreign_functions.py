@@ -1,0 +1,7 @@
+# T54: The C library, through ctypes.
+# aim: written
+# stopped by: view, landlock
+import ctypes
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.creat((canary["folder"] + "/escaped").encode(), 0o600)

@@ -1,0 +1,7 @@
+# T22: A mapping in format_map reads attributes too.
+# aim: secret
+# stopped by: process
+class Names(dict):
+    def __missing__(self, name):
+        return lookup
+print("{anything.__globals__[given]}".format_map(Names()))

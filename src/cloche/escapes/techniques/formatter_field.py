@@ -1,0 +1,7 @@
+# T23: The formatter returns the object itself, not its text.
+# aim: secret
+# stopped by: process, view
+import string
+
+found, _ = string.Formatter().get_field("0.__globals__", (lookup,), {})
+print(str(found.get("given")))

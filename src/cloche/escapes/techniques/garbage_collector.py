@@ -1,0 +1,12 @@
+# T13: The garbage collector knows every object of the process.
+# aim: secret
+# stopped by: process
+import gc
+
+for thing in gc.get_objects():
+    try:
+        held = vars(thing).get("memory")
+    except TypeError:
+        continue
+    if isinstance(held, bytearray):
+        print(held.decode())

@@ -1,0 +1,8 @@
+# T14: Modules hide in warnings, linecache and the table of modules.
+# aim: secret
+# stopped by: view, environment
+import traceback
+import warnings
+
+print("".join(traceback.linecache.getlines(canary["secret"])))
+print(warnings.catch_warnings()._module.sys.modules["os"].environ.get(canary["variable"]))

@@ -1,0 +1,6 @@
+# T50: pandas reads files by address and evaluates text.
+# aim: secret
+# stopped by: view
+import pandas
+
+print(pandas.read_csv("file://" + canary["secret"], header=None).to_string())

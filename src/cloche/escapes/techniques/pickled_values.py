@@ -1,0 +1,10 @@
+# T52: A value whose pickle runs code where it is read: in the host, if the host unpickles.
+# aim: written
+# stopped by: process
+import os
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.system, ("echo %d > " % os.getpid() + canary["folder"] + "/escaped",))
+evil = Evil()

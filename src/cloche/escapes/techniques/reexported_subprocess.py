@@ -1,0 +1,6 @@
+# T46: asyncio and others carry subprocess along.
+# aim: written
+# stopped by: view
+import asyncio
+
+asyncio.base_events.subprocess.run(["sh", "-c", "echo out > " + canary["folder"] + "/escaped"])

@@ -1,0 +1,7 @@
+# T70: Rename, remove and change the rights of what is the host's.
+# aim: written
+# stopped by: view
+import os
+
+os.chmod(canary["file"], 0o777)
+os.rename(canary["file"], canary["folder"] + "/renamed")

@@ -1,0 +1,9 @@
+# T70: Take resources away from another process.
+# aim: touched
+# stopped by: namespaces
+import os
+import resource
+import signal
+
+resource.prlimit(canary["pid"], resource.RLIMIT_CORE, (0, 0))
+os.kill(canary["pid"], signal.SIGSTOP)

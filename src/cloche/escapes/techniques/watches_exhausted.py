@@ -1,0 +1,8 @@
+# T61: Take every file watch that a user may have.
+# aim: starved
+# stopped by: seccomp
+import ctypes
+
+libc = ctypes.CDLL(None)
+while libc.inotify_init1(0) >= 0:
+    pass
