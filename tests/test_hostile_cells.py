@@ -25,7 +25,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from cloche.conformance.facade import AsyncAsSync
 from cloche.conformance.waiting import wait_until
 from cloche.errors import ClocheError, SessionLostError
-from cloche.factory import create_async_sandbox, create_sandbox
+from cloche.factory import create_async_sandbox, create_sandbox, find_backend
 from cloche.policy import ExecutionPolicy
 from cloche.result import SandboxResult
 from cloche.sandbox import SessionSandbox
@@ -152,12 +152,18 @@ def run(name: str, sandbox: SessionSandbox, policy: ExecutionPolicy, folders: Pa
     check_nothing_is_left(policy.environment["TOKEN"], folders, group, escapes=name.startswith("escape_"))
 
 
+@pytest.mark.parametrize("backend", ["native", "jail"])
 @pytest.mark.parametrize("name", CELLS)
-def test_every_call_returns_and_the_session_recovers(name: str, policy: ExecutionPolicy, session_folders: Path):
-    with create_sandbox(backend="native") as warm_up:  # what the process keeps for all sessions is opened now
+def test_every_call_returns_and_the_session_recovers(
+    name: str, backend: str, policy: ExecutionPolicy, session_folders: Path
+):
+    wall = find_backend(backend)
+    with create_sandbox(backend=backend) as warm_up:  # what the process keeps for ever is opened now
         warm_up.execute("1")
+    wall.shut_down()
     before = descriptors()
-    run(name, create_sandbox(backend="native", policy=policy), policy, session_folders)
+    run(name, create_sandbox(backend=backend, policy=policy), policy, session_folders)
+    wall.shut_down()
     wait_until(lambda: descriptors() <= before)
 
 

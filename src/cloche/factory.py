@@ -40,7 +40,11 @@ UNSET: Final = Unset()
 @functools.cache
 def _builtin_backends() -> dict[str, tuple[str, str]]:
     """Backends that are part of this package, importable without looking through every installed package."""
-    return {"native": ("cloche.backends.native", "NativeBackend"), "fake": ("cloche.testing", "FakeBackend")}
+    return {
+        "native": ("cloche.backends.native", "NativeBackend"),
+        "jail": ("cloche.backends.jail.backend", "JailBackend"),
+        "fake": ("cloche.testing", "FakeBackend"),
+    }
 
 
 def _entry_points() -> Iterable[EntryPoint]:

@@ -37,13 +37,26 @@ MODULES = (
     "kernel",
     "start",
 )
+JAIL_MODULES = (
+    "jail",
+    "jail.syscalls",
+    "jail.filter",
+    "jail.messages",
+    "jail.view",
+    "jail.folders",
+    "jail.seat",
+    "jail.worker",
+    "jail.zygote",
+    "jail.init",
+)
+FLAVOURS = {"guest": (MODULES, "start"), "jail": (MODULES + JAIL_MODULES, "jail.init")}
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = ("values", "context_tools", "display", "state")
 DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """
-def boot(parts):
+def boot(parts, entry):
     import sys
     kind = type(sys)
     package = kind("cloche_guest")
@@ -52,12 +65,14 @@ def boot(parts):
     sys.modules["cloche_guest"] = package
     for name, code in parts:
         module = kind("cloche_guest." + name)
+        module.__path__ = []
         modules["cloche_guest." + name] = sys.modules["cloche_guest." + name] = module
         exec(code, module.__dict__)
-        setattr(package, name, module)
+        parent, _, last = name.rpartition(".")
+        setattr(modules["cloche_guest." + parent] if parent else package, last, module)
     for name in modules:
         del sys.modules[name]
-    modules["cloche_guest.start"].main(sys.argv)
+    modules["cloche_guest." + entry].main(sys.argv)
 """
 
 
@@ -69,7 +84,8 @@ def compile_part(folder: str, name: str) -> CodeType:
     import __future__
 
     filename = DATA_FILE if name in INTERRUPTIBLE else KERNEL_FILE
-    with open(folder + "/" + name + ".py", encoding="utf-8") as handle:
+    path = folder + "/" + name.replace(".", "/")
+    with open(path + ("/__init__.py" if name == "jail" else ".py"), encoding="utf-8") as handle:
         source = handle.read()
     tree: Any = compile(source, filename, "exec", 0x400, True)  # an ast.Module, without importing ast
     tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]
@@ -79,24 +95,27 @@ def compile_part(folder: str, name: str) -> CodeType:
     return code
 
 
-def build(folder: str) -> CodeType:
+def build(folder: str, flavour: str = "guest") -> CodeType:
     """A code object that starts the guest when it is run."""
     import marshal
 
-    parts = marshal.dumps(tuple((name, compile_part(folder, name)) for name in MODULES))
-    return compile("%s\nimport marshal\nboot(marshal.loads(%r))\n" % (BOOT, parts), KERNEL_FILE, "exec", 0, True, 2)
+    names, entry = FLAVOURS[flavour]
+    parts = marshal.dumps(tuple((name, compile_part(folder, name)) for name in names))
+    text = "%s\nimport marshal\nboot(marshal.loads(%r), %r)\n" % (BOOT, parts, entry)
+    return compile(text, KERNEL_FILE, "exec", 0, True, 2)
 
 
 def main(argv: list[str]) -> None:
     """See the module's text."""
     folder = __file__.rpartition("/")[0] or "."
+    flavour = argv[2] if len(argv) > 2 and argv[2] in FLAVOURS else "guest"
     if argv[1] == "run":
-        sys.argv = argv[:1] + argv[2:]
-        exec(build(folder), {"__name__": "__main__"})
+        sys.argv = argv[:1] + argv[2 + (argv[2:3] == [flavour]) :]
+        exec(build(folder, flavour), {"__name__": "__main__"})
         return
     import marshal
 
-    line, code = describe_interpreter(), marshal.dumps(build(folder))
+    line, code = describe_interpreter(), marshal.dumps(build(folder, flavour))
     sys.stdout.buffer.write(line.encode("ascii") + b"\n" + code)
 
 
@@ -113,6 +132,7 @@ def describe_interpreter() -> str:
             "base_executable": getattr(sys, "_base_executable", sys.executable),
             "path": [entry for entry in sys.path if entry and entry != __file__.rpartition("/")[0]],
             "prefix": sys.prefix,
+            "base_prefix": sys.base_prefix,
             "exec_prefix": sys.exec_prefix,
             "magic": importlib.util.MAGIC_NUMBER.hex(),
         }

@@ -11,6 +11,7 @@ __all__ = ["cloche_api", "open_sandbox", "portal", "sandbox"]
 BACKENDS = (
     "native",
     "fake",
+    "jail",
 )
 
 

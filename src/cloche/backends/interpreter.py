@@ -31,6 +31,8 @@ class Interpreter:
     path: tuple[str, ...]
     prefix: str
     exec_prefix: str
+    base_prefix: str
+    flavour: str
     bundle: Path | None
     """The guest compiled for this interpreter; None when the cache cannot be written."""
 
@@ -39,7 +41,7 @@ class Interpreter:
         flags = [self.executable, "-I", "-S", "-X", "utf8"]
         if self.bundle is not None:
             return [*flags, str(self.bundle)]
-        return [*flags, str(guest_folder() / "bundle.py"), "run"]
+        return [*flags, str(guest_folder() / "bundle.py"), "run", self.flavour]
 
 
 @cache
@@ -54,7 +56,7 @@ def guest_folder() -> Path:
 @cache
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(guest_folder().glob("*.py")):
+    for path in sorted(guest_folder().rglob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:20]
 
@@ -77,17 +79,17 @@ def locate(python: str | os.PathLike[str] | None) -> str:
     return os.path.abspath(found)
 
 
-_known: dict[str, tuple[tuple[int, ...], Interpreter]] = {}
+_known: dict[tuple[str, str], tuple[tuple[int, ...], Interpreter]] = {}
 
 
-def examine(python: str | os.PathLike[str] | None = None) -> Interpreter:
+def examine(python: str | os.PathLike[str] | None = None, flavour: str = "guest") -> Interpreter:
     """Everything about an interpreter; from memory or the cache when nothing has changed on disk."""
     located = locate(python)
-    known = _known.get(located)
+    known = _known.get((located, flavour))
     if known is not None and _marks_of(located, known[1]) == known[0]:
         return known[1]
-    interpreter = _from_cache(located) or _look(located)
-    _known[located] = (_marks_of(located, interpreter), interpreter)
+    interpreter = _from_cache(located, flavour) or _look(located, flavour)
+    _known[located, flavour] = (_marks_of(located, interpreter), interpreter)
     return interpreter
 
 
@@ -137,23 +139,23 @@ def _signature(located: str, path: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(marks)
 
 
-def _cache_file(located: str) -> Path | None:
+def _cache_file(located: str, flavour: str) -> Path | None:
     try:
         folder = cache_dir() / "guests"
         folder.mkdir(mode=0o700, exist_ok=True)
     except (OSError, MachineError):
         return None
-    key = hashlib.sha256(f"{located}\0{_source_hash()}".encode()).hexdigest()[:24]
+    key = hashlib.sha256(f"{located}\0{flavour}\0{_source_hash()}".encode()).hexdigest()[:24]
     return folder / f"{key}.json"
 
 
-def _from_cache(located: str) -> Interpreter | None:
-    file = _cache_file(located)
+def _from_cache(located: str, flavour: str) -> Interpreter | None:
+    file = _cache_file(located, flavour)
     if file is None:
         return None
     try:
         data = json.loads(file.read_text("utf-8"))
-        interpreter = _interpreter(data, file.with_suffix(".pyc"))
+        interpreter = _interpreter(data, flavour, file.with_suffix(".pyc"))
         fresh = list(_signature(located, interpreter.path)) == data["signature"]
         whole = file.with_suffix(".pyc").stat().st_size == data["size"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -161,11 +163,11 @@ def _from_cache(located: str) -> Interpreter | None:
     return interpreter if fresh and whole else None
 
 
-def _look(located: str) -> Interpreter:
+def _look(located: str, flavour: str) -> Interpreter:
     """Ask the interpreter about itself, and have it compile the guest."""
     try:
         done = subprocess.run(
-            [located, "-I", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe"],
+            [located, "-I", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe", flavour],
             capture_output=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=True,
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": os.path.expanduser("~")},
         )  # fmt: skip
@@ -184,12 +186,12 @@ def _look(located: str) -> Interpreter:
             f"{located} is {data.get('implementation')}; the guest needs CPython",
             remedy="pass python=/path/to/a/cpython (3.8 or later)",
         )
-    return _interpreter(data, _store(located, data, code))
+    return _interpreter(data, flavour, _store(located, flavour, data, code))
 
 
-def _store(located: str, data: dict[str, Any], code: bytes) -> Path | None:
+def _store(located: str, flavour: str, data: dict[str, Any], code: bytes) -> Path | None:
     """Keep it for later starts; new file first, then switch, so that a reader never sees half of one."""
-    file = _cache_file(located)
+    file = _cache_file(located, flavour)
     if file is None:
         return None
     bundle = file.with_suffix(".pyc")
@@ -208,7 +210,7 @@ def _store(located: str, data: dict[str, Any], code: bytes) -> Path | None:
     return bundle
 
 
-def _interpreter(data: dict[str, Any], bundle: Path | None) -> Interpreter:
+def _interpreter(data: dict[str, Any], flavour: str, bundle: Path | None) -> Interpreter:
     major, minor, micro = data["version"]
     return Interpreter(
         executable=str(data["executable"]),
@@ -216,5 +218,7 @@ def _interpreter(data: dict[str, Any], bundle: Path | None) -> Interpreter:
         path=tuple(map(str, data["path"])),
         prefix=str(data["prefix"]),
         exec_prefix=str(data["exec_prefix"]),
+        base_prefix=str(data["base_prefix"]),
+        flavour=flavour,
         bundle=bundle,
     )

@@ -237,7 +237,7 @@ class NativeBackend(Backend):
             theirs.enter_context(far)
             pipes = []
             for _ in ("stdout", "stderr"):
-                pipes.append(_capture_pipe())
+                pipes.append(capture_pipe())
                 ours.callback(os.close, pipes[-1][0])
                 theirs.callback(os.close, pipes[-1][1])
             (out_read, out_write), (err_read, err_write) = pipes
@@ -280,7 +280,7 @@ def _greeting(interpreter: Interpreter, policy: ExecutionPolicy, *, limits: bool
     }
 
 
-def _capture_pipe() -> tuple[int, int]:
+def capture_pipe() -> tuple[int, int]:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with suppress(OSError, AttributeError):  # over the user's quota of pipe pages, or not Linux: slower, nothing else

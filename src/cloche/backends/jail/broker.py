@@ -1,0 +1,294 @@
+"""The host's end of a jail: one init process with its zygote, and the sessions asked of it."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import json
+import os
+import select
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.interpreter import Interpreter, examine
+from cloche.backends.jail.spares import Spares
+from cloche.errors import StartError
+from cloche_guest.jail import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cloche.backends.jail.channel import JailChannel, Seat
+
+START_PATIENCE = 10.0
+STOP_PATIENCE = 5.0
+DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
+"""Set: what the jail's own processes complain about is shown."""
+_FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
+_DYNAMIC_USERS = 4336
+ZYGOTE_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/run/cloche/home",
+    "TMPDIR": "/run/cloche/tmp",
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/run/cloche/home",
+    # a fork takes the one thread that calls it; libraries must not have started others
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A session that was asked for. The wire works at once; the rest comes with the zygote's answer."""
+
+    number: int
+    arrived: bool = False
+    error: str | None = None
+    worker: int = -1
+    seat: int = -1
+    workspace: int = -1
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Broker:
+    """One jail of this process: its init, its zygote, and what they answered."""
+
+    def __init__(self, interpreter: Interpreter, preload: Sequence[str]) -> None:
+        self.preload = tuple(preload)
+        self.ready = False
+        self.imported: tuple[str, ...] = ()
+        self._numbers = itertools.count(1)
+        self._tickets: dict[int, Ticket] = {}
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._failure: str | None = None
+        self._spares: dict[str, Spares] = {}
+        self.user = _file_user()
+        self._line, theirs = messages.pair()
+        self._folders, their_folders = messages.pair()
+        lines = [theirs.fileno(), their_folders.fileno()]
+        command = [*interpreter.command(), "--control", f"{lines[0]},{lines[1]}"]
+        with theirs, their_folders:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=None if os.environ.get(DEBUG_VARIABLE) else subprocess.DEVNULL, env={},
+                pass_fds=lines, start_new_session=True,
+            )  # fmt: skip
+        messages.send(self._line, self._configuration(interpreter))
+
+    def _configuration(self, interpreter: Interpreter) -> dict[str, Any]:
+        return {
+            "trees": _trees(interpreter),
+            "uid": self.user[0],
+            "gid": self.user[1],
+            "path": list(interpreter.path),
+            "prefix": interpreter.prefix,
+            "exec_prefix": interpreter.exec_prefix,
+            "environment": ZYGOTE_ENVIRONMENT,
+            "preload": list(self.preload),
+        }
+
+    @property
+    def alive(self) -> bool:
+        """Whether sessions can still be asked for. Looks: a jail that died says so by closing its line."""
+        if self._failure is None and self._owner == os.getpid():
+            self.look(0)
+        return self._failure is None and self._owner == os.getpid()
+
+    def request(self, options: dict[str, Any], descriptors: list[int], *, again: bool = False) -> Ticket:
+        """Ask for a session over these descriptors (`again`: in a seat that is there). Returns at once."""
+        ticket = Ticket(next(self._numbers))
+        with self._lock:
+            self._tickets[ticket.number] = ticket
+            try:
+                messages.send(self._line, {"id": ticket.number, "session": options, "again": again}, descriptors)
+            except OSError as exc:
+                self._fail(f"the jail is gone: {exc}")
+        return ticket
+
+    def claim_spare(self, options: dict[str, Any]) -> tuple[Seat, JailChannel] | None:
+        """A session made ahead for these options, if there is one."""
+        if not self.ready:
+            self.look(0)
+        if not self.ready:
+            return None  # its imports come first
+        key = json.dumps(options, sort_keys=True)
+        spares = self._spares.get(key)
+        if spares is None:
+            spares = self._spares[key] = Spares(self, options)
+        return spares.claim()
+
+    def map_folder(self, path: str) -> int:
+        """A mount of a host folder for the guest's user; only where we are root and can make one."""
+        with self._lock:
+            messages.send(self._folders, {"folder": path})
+            message, descriptors = messages.receive(self._folders)
+        if not descriptors:
+            why = "the jail is gone" if message is None else message.get("error")
+            raise StartError(
+                f"the workspace {path} cannot be given to the jail",
+                cause=why,
+                remedy="run as an ordinary user, use a file system with mapped mounts, or leave workspace out",
+            )
+        return descriptors[0]
+
+    def wait(self, ticket: Ticket, timeout: float) -> Ticket:
+        """Wait for the answer to a request. Whoever waits reads for all."""
+        end = time.monotonic() + timeout
+        while not ticket.arrived:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise StartError("the jail did not answer in time")
+            self.look(min(left, 0.5))
+        if ticket.error is not None:
+            raise StartError("the jail could not make a session", cause=ticket.error)
+        return ticket
+
+    def wait_ready(self, timeout: float) -> None:
+        """Wait until its zygote has come up."""
+        end = time.monotonic() + timeout
+        while not self.ready:
+            if self._failure is not None:
+                raise StartError("the jail did not start", cause=self._failure)
+            if time.monotonic() > end:
+                raise StartError("the jail did not start in time")
+            self.look(0.1)
+
+    def look(self, timeout: float) -> None:
+        """Take all that has been answered."""
+        with self._lock:
+            if self._failure is not None or self._line.fileno() < 0:
+                self._fail(self._failure or "closed")
+                return
+            poll = select.poll()
+            poll.register(self._line.fileno(), select.POLLIN)
+            while self._failure is None and poll.poll(timeout * 1000):
+                self._take(*messages.receive(self._line))
+                timeout = 0
+
+    def _take(self, message: dict[str, Any] | None, descriptors: list[int]) -> None:
+        if message is None:
+            self._fail("the jail's init ended")
+        elif "ready" in message:
+            self.ready, self.imported = True, tuple(message["ready"])
+        elif "error" in message and "failed" not in message:
+            self._fail(message["error"])
+        else:
+            ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
+            if ticket is None:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                return
+            if "error" in message:
+                ticket.error = message["error"]
+            else:
+                ticket.worker, ticket.seat, ticket.workspace = descriptors
+            ticket.arrived = True
+
+    def _fail(self, why: str) -> None:
+        self._failure = why
+        for ticket in self._tickets.values():
+            ticket.error, ticket.arrived = why, True
+        self._tickets.clear()
+
+    def leave(self) -> None:
+        """In a forked child: let go of the parent's jail without touching it."""
+        self._process.returncode = 0  # the parent's child, not ours
+        self._line.close()
+        self._folders.close()
+
+    def close(self) -> None:
+        """End the jail and every session in it."""
+        for spares in self._spares.values():
+            spares.close()
+        with self._lock:
+            self._fail(self._failure or "closed")
+            self._line.close()
+            self._folders.close()
+        try:
+            self._process.wait(STOP_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _file_user() -> tuple[int, int]:
+    """Who the guest is outside of its namespace: ourselves, or, where we are root, somebody without a name."""
+    if os.getuid() != 0:
+        return os.getuid(), os.getgid()
+    user = _FIRST_DYNAMIC_USER + os.getpid() % _DYNAMIC_USERS
+    return user, user
+
+
+def _trees(interpreter: Interpreter) -> list[str]:
+    """Folders and files that the interpreter needs, wherever they lie."""
+    wanted = {
+        interpreter.prefix,
+        interpreter.exec_prefix,
+        interpreter.base_prefix,
+        os.path.dirname(os.path.realpath(interpreter.executable)),
+        os.path.dirname(interpreter.executable),
+        *interpreter.path,
+    }
+    return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))
+
+
+class Brokers:
+    """The jails of this process: a bare one for the first session, a warm one for all later ones."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str | None, tuple[str, ...]], Broker] = {}
+        self._asked: dict[tuple[str | None, tuple[str, ...]], int] = {}
+        os.register_at_fork(after_in_child=self._forget)
+
+    def for_session(self, python: str | None, preload: tuple[str, ...]) -> Broker:
+        """The broker to ask. The first session of a process never waits for imports."""
+        key = (python, preload)
+        with self._lock:
+            self._asked[key] = asked = self._asked.get(key, 0) + 1
+            if preload and asked > 1:
+                warm = self._get(python, preload)
+                warm.look(0)
+                if warm.ready:
+                    return warm
+            return self._get(python, ())
+
+    def trial(self, python: str | None) -> None:
+        """Start a jail to see whether one can be had here; it is the one that the first session will use."""
+        with self._lock:
+            broker = self._get(python, ())
+        broker.wait_ready(START_PATIENCE)
+
+    def _get(self, python: str | None, preload: tuple[str, ...]) -> Broker:
+        broker = self._found.get((python, preload))
+        if broker is None or not broker.alive:
+            broker = self._found[python, preload] = Broker(examine(python, "jail"), preload)
+        return broker
+
+    def close(self) -> None:
+        """End all jails of this process."""
+        with self._lock:
+            brokers = list(self._found.values())
+            self._found.clear()
+            self._asked.clear()
+        for broker in brokers:
+            broker.close()
+
+    def _forget(self) -> None:
+        """A forked child must not keep its parent's jails alive, nor use them."""
+        self._lock = threading.Lock()
+        for broker in self._found.values():
+            broker.leave()
+        self._found.clear()
+        self._asked.clear()
+
+
+brokers = Brokers()
+atexit.register(brokers.close)

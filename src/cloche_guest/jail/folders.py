@@ -1,0 +1,84 @@
+"""Folders of the host for jails that root starts: prepared outside, where the rights to do so still are.
+
+The guest's user owns nothing on the host. A folder that is given as a workspace is mounted with its owner mapped to
+that user: inside, the files are the guest's; on disk, what it makes belongs to the folder's owner.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+
+from cloche_guest.jail import messages, syscalls
+
+
+def serve_folders(line: socket.socket, child: int, uid: int, gid: int) -> None:
+    """Until the jail's own process ends or the host goes away. Never returns."""
+    watch = select.poll()
+    end = os.pidfd_open(child)
+    watch.register(end, select.POLLIN)
+    watch.register(line.fileno(), select.POLLIN)
+    while True:
+        if any(descriptor == end for descriptor, _ in watch.poll()):
+            _, status = os.waitpid(child, 0)
+            os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
+        message, _ = messages.receive(line)
+        if message is None:
+            watch.unregister(line.fileno())
+            continue
+        try:
+            tree = _prepare(message["folder"], uid, gid)
+        except OSError as exc:
+            messages.send(line, {"error": str(exc)})
+        else:
+            messages.send(line, {"ready": True}, [tree])
+            os.close(tree)
+
+
+def _prepare(path: str, uid: int, gid: int) -> int:
+    """A detached mount of the folder, its owner mapped to the guest's user."""
+    folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(folder)
+        tree = syscalls.clone_tree(folder, recursive=False)
+    finally:
+        os.close(folder)
+    plain = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
+    users = _user_namespace("%d %d 1" % (status.st_uid, uid), "%d %d 1" % (status.st_gid, gid))
+    try:
+        syscalls.set_mount_attributes(tree, plain | syscalls.ATTR_IDMAP, recursive=False, users=users)
+    except OSError:
+        os.close(tree)
+        raise
+    finally:
+        os.close(users)
+    return tree
+
+
+def _user_namespace(uid_map: str, gid_map: str) -> int:
+    """A namespace that exists for its maps alone."""
+    ready_read, ready_write = os.pipe()
+    done_read, done_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(done_write)
+            syscalls.unshare(syscalls.CLONE_NEWUSER)
+            os.write(ready_write, b"u")
+            os.read(done_read, 1)
+        finally:
+            os._exit(0)
+    os.close(done_read)
+    os.close(ready_write)
+    try:
+        if not os.read(ready_read, 1):
+            raise OSError(1, "no user namespace for the folder")
+        for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
+            with open("/proc/%d/%s" % (pid, name), "w") as handle:
+                handle.write(text)
+        return os.open("/proc/%d/ns/user" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ready_read)
+        os.close(done_write)
+        os.waitpid(pid, 0)

@@ -1,0 +1,217 @@
+"""Linux system calls that Python does not offer. The only module that uses ctypes; every failure is an OSError.
+
+`PyDLL` keeps the interpreter lock: these calls are short, and several must not be torn apart by another thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_RDONLY = 2, 4, 8, 32, 4096, 1
+MS_REC, MS_PRIVATE = 16384, 1 << 18
+MNT_DETACH = 2
+
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
+ATTR_IDMAP = 0x00100000
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 1
+_OPEN_TREE_CLOEXEC = os.O_CLOEXEC
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+
+_PR_SET_DUMPABLE = 4
+_PR_SET_KEEPCAPS = 8
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_CLEAR_ALL = 4
+_LAST_CAPABILITY = 40
+
+_SECCOMP_SET_MODE_FILTER = 1
+
+# Numbers that differ between machines; the newer ones (from 424 on) are the same everywhere.
+_NUMBERS = {
+    "x86_64": {"pivot_root": 155, "capset": 126, "seccomp": 317},
+    "aarch64": {"pivot_root": 41, "capset": 91, "seccomp": 277},
+}
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_CLOSE_RANGE = 436
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+def machine() -> str:
+    """The architecture, as the kernel names it."""
+    return os.uname().machine
+
+
+def _number(name: str) -> int:
+    try:
+        return _NUMBERS[machine()][name]
+    except KeyError:
+        raise OSError(38, "no system call numbers for this architecture", machine()) from None
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
+    return result
+
+
+def _syscall(what: str, number: int, *args: Any) -> int:
+    plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in args]
+    return _check(_libc.syscall(ctypes.c_long(number), *plain), what)
+
+
+def unshare(flags: int) -> None:
+    """Leave these namespaces for new ones."""
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def setns(descriptor: int, flags: int) -> None:
+    """Enter the namespaces of a process (by pidfd) or one namespace (by its file)."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(flags)), "setns")
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    """mount(2)."""
+    text = [None if value is None else os.fsencode(value) for value in (source, target, kind)]
+    extra = None if data is None else data.encode()
+    _check(_libc.mount(*text, ctypes.c_ulong(flags), extra), "mount " + target)
+
+
+def unmount(target: str) -> None:
+    """Detach a mount at once."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), "umount " + target)
+
+
+def pivot_root(new: str) -> None:
+    """Make `new` the root and forget the old one."""
+    os.chdir(new)
+    _syscall("pivot_root", _number("pivot_root"), b".", b".")
+    _check(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
+    os.chdir("/")
+
+
+def clone_tree(descriptor: int, *, recursive: bool) -> int:
+    """A detached copy of the mount (tree) below an open directory or file."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    return _syscall("open_tree", _OPEN_TREE, descriptor, b"", flags)
+
+
+def set_mount_attributes(descriptor: int, attributes: int, *, recursive: bool, users: int = 0) -> None:
+    """Make a detached tree read-only, without set-user-id programs, without devices; or map its owners (`users`: the
+    descriptor of a user namespace)."""
+    data = struct.pack("QQQQ", attributes, 0, 0, users)
+    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, data, len(data))
+
+
+def attach_tree(descriptor: int, target: str) -> None:
+    """Put a detached tree at `target`."""
+    _syscall("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from `first` on."""
+    _syscall("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+
+
+def keep_capabilities() -> None:
+    """Let capabilities outlive the change of user."""
+    _check(_libc.prctl(_PR_SET_KEEPCAPS, ctypes.c_ulong(1), 0, 0, 0), "prctl KEEPCAPS")
+
+
+def restore_effective_capabilities() -> None:
+    """After a change of user the permitted set is kept but the effective one is empty: raise it again."""
+    header = struct.pack("Ii", 0x20080522, 0)
+    full = struct.pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
+    _syscall("capset", _number("capset"), header, full)
+
+
+def drop_capabilities() -> None:
+    """Give all capabilities up for good."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+    _syscall("capset", _number("capset"), struct.pack("Ii", 0x20080522, 0), bytes(24))
+
+
+def set_file_user(uid: int, gid: int) -> None:
+    """Open and make files as this user, in the calling thread only. Rights over others' files go with root's id."""
+    _libc.setfsgid(ctypes.c_uint(gid))
+    _libc.setfsuid(ctypes.c_uint(uid))
+
+
+def set_dumpable(value: bool) -> None:
+    """Whether others of the same user may look into this process."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(int(value)), 0, 0, 0), "prctl DUMPABLE")
+
+
+def no_new_privileges() -> None:
+    """No program that is executed from here on can gain privileges."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "prctl NO_NEW_PRIVS")
+
+
+def install_filter(program: bytes) -> None:
+    """Load a seccomp program."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, 0, head)
+
+
+def landlock_version() -> int:
+    """The ABI version of Landlock; 0 where there is none."""
+    result = _libc.syscall(ctypes.c_long(_LANDLOCK_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(int(result), 0)
+
+
+LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
+
+
+def landlock(rules: list[tuple[str, int]]) -> None:
+    """Confine this thread: these paths with these rights, no TCP, no signals or abstract sockets to the outside.
+
+    What a kernel does not know yet is left out of the request, as its documentation asks.
+    """
+    version = landlock_version()
+    if version < 1:
+        raise OSError(95, "Landlock is not available")
+    files = landlock_file_rights(version)
+    network, scope = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
+    fields = [files] + ([network] if version >= 4 else []) + ([scope] if version >= 6 else [])
+    attribute = struct.pack("Q" * len(fields), *fields)
+    ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attribute, len(attribute), 0)
+    try:
+        for path, rights in rules:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                rule = struct.pack("=Qi", rights & files, descriptor)
+                _syscall("landlock_add_rule", _LANDLOCK_ADD, ruleset, 1, rule, 0)
+            finally:
+                os.close(descriptor)
+        _syscall("landlock_restrict_self", _LANDLOCK_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def landlock_file_rights(version: int) -> int:
+    """All rights on files that this version knows."""
+    return (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1

@@ -1,0 +1,87 @@
+"""A worker: forked from the zygote into a seat, stripped of everything, and then the guest's kernel."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+from cloche_guest import capture, start
+from cloche_guest.jail import filter as call_filter
+from cloche_guest.jail import syscalls, view
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
+WIRE, OUT, ERR = 3, 4, 5
+LANDLOCK_DEVICES = 1 << 1 | 1 << 2  # write and read files
+
+
+def enter(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes) -> None:
+    """Go into the seat and give up everything that is not needed there. The order matters at every step."""
+    syscalls.setns(seat, _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET))
+    _arrange_descriptors(wire, out, err)
+    os.chdir(view.WORKSPACE)
+    # The user namespace comes after the mounts: so the guest has no power over them, whatever it regains in its own.
+    syscalls.unshare(syscalls.CLONE_NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", "1000 1000 1"), ("gid_map", "1000 1000 1")):
+        with open("/proc/self/" + name, "w") as handle:
+            handle.write(text)
+    syscalls.no_new_privileges()
+    syscalls.set_dumpable(False)
+    if options["landlock"]:
+        every = (1 << 16) - 1
+        # On the parent folder, not on the mounts: a rule sits on an inode, and a branch has mounts of its own.
+        syscalls.landlock([("/", every)])
+    _limit(options)
+    syscalls.drop_capabilities()
+    syscalls.install_filter(program)
+
+
+def _arrange_descriptors(wire: int, out: int, err: int) -> None:
+    import fcntl
+
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in (wire, out, err)]
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    for target, source in zip((WIRE, OUT, ERR), high):
+        os.dup2(source, target)
+    os.dup2(OUT, 1)
+    os.dup2(ERR, 2)
+    syscalls.close_from(6)
+
+
+def _limit(options: dict[str, Any]) -> None:
+    for name, amount in options["limits"].items():
+        which = getattr(resource, "RLIMIT_" + name.upper(), None)
+        if which is not None and amount is not None:
+            resource.setrlimit(which, (amount, amount))
+
+
+def run(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes) -> None:
+    """Never returns."""
+    try:
+        enter(options, wire, out, err, seat, program)
+        reseed()
+        wire_line = capture.keep_private(WIRE)
+        os.close(WIRE)
+        start.serve(wire_line, wire_line, (OUT, ERR), warm=True)
+    except BaseException as exc:
+        try:
+            os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())
+        finally:
+            os._exit(1)
+
+
+def reseed() -> None:
+    """Sessions of one zygote must not share random numbers. `random` reseeds itself at a fork; numpy does not."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
+
+
+def make_filter(*, memfd: bool) -> bytes:
+    """The seccomp program, built once in the zygote."""
+    return call_filter.build_filter(syscalls.machine(), memfd=memfd)

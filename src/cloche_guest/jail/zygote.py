@@ -1,0 +1,93 @@
+"""The zygote: a Python inside the view that has imported what sessions need, and forks them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import socket
+import sys
+
+from cloche_guest.jail import messages, syscalls, worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Zygote:
+    """Serves the init's requests for workers and tells the host how they ended."""
+
+    def __init__(self, line: socket.socket, host: socket.socket, options: dict[str, Any]) -> None:
+        self._line = line
+        self._host = host
+        self._options = options
+        self._namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._program = worker.make_filter(memfd=bool(options.get("memfd")))
+        self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
+        self._watch = select.poll()
+
+    def prepare(self) -> list[str]:
+        """Import what is wanted; what is absent or broken is left out. Names of what was imported."""
+        done = []
+        for name in self._options["preload"]:
+            try:
+                importlib.import_module(name)
+            except BaseException:
+                continue
+            done.append(name)
+        gc.collect()
+        gc.freeze()
+        return done
+
+    def serve(self) -> None:
+        """Until the init goes away."""
+        messages.send(self._host, {"ready": self.prepare()})
+        self._watch.register(self._line.fileno(), select.POLLIN)
+        while True:
+            # by handle and not by signal: a signal just before the wait would be heard only after it
+            for descriptor, _ in self._watch.poll():
+                if descriptor in self._workers:
+                    self._reap(descriptor)
+                    continue
+                message, descriptors = messages.receive(self._line)
+                if message is None:
+                    os._exit(0)
+                self._fork(message, descriptors)
+
+    def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        wire, out, err, end, seat, workspace = descriptors
+        syscalls.setns(seat, syscalls.CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            worker.run(request["session"], wire, out, err, seat, self._program)
+        syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
+        pidfd = os.pidfd_open(pid)
+        self._workers[pidfd] = (pid, end)
+        self._watch.register(pidfd, select.POLLIN)
+        messages.send(self._host, {"session": request["id"]}, [pidfd, seat, workspace])
+        for descriptor in (wire, out, err, seat, workspace):
+            os.close(descriptor)
+
+    def _reap(self, pidfd: int) -> None:
+        """A worker has ended: take it off the list of processes (its namespace waits for that) and say how it ended."""
+        pid, end = self._workers.pop(pidfd)
+        self._watch.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(pid, 0)
+        with contextlib.suppress(OSError):
+            os.write(end, b"%d" % _exit_code(status))
+        os.close(end)
+
+
+def _exit_code(status: int) -> int:
+    """The status of an exit, or the negative number of a signal."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def use_paths(options: dict[str, Any]) -> None:
+    """The search path of the interpreter, as the host found it."""
+    sys.path[:] = options["path"]
+    sys.prefix, sys.exec_prefix = options["prefix"], options["exec_prefix"]
