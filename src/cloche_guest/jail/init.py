@@ -34,7 +34,9 @@ def main(argv: list[str]) -> None:
     if options is None:
         os._exit(0)
     try:
-        view.build(_split_off(options, host, folders))
+        trees = _split_off(options, host, folders)
+        options["under_tmp"] = [path for path, _ in trees if path.startswith("/tmp/")]
+        view.build(trees)
         folders.close()
     except OSError as exc:
         messages.send(host, {"error": str(exc), "errno": exc.errno})
@@ -116,6 +118,7 @@ def _serve(host: socket.socket, zygote: socket.socket, options: dict[str, Any]) 
         if message.get("again"):  # another worker in a seat that is still there
             messages.send(zygote, message, descriptors)
         else:
+            message["session"]["under_tmp"] = options["under_tmp"]
             _seat_session(host, zygote, message, descriptors, namespace)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -124,6 +127,7 @@ def _serve(host: socket.socket, zygote: socket.socket, options: dict[str, Any]) 
 def _seat_session(
     host: socket.socket, zygote: socket.socket, message: dict[str, Any], descriptors: list[int], namespace: int
 ) -> None:
+    """Make the seat and hand everything to the zygote."""
     wire, out, err, end, control = descriptors[:5]
     tree = descriptors[5] if len(descriptors) > 5 else -1
     try:

@@ -70,3 +70,4 @@ def _serve(line: socket.socket) -> None:
         if message.get("kill"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)  # all of the namespace but ourselves, at one stroke
+            messages.send(line, {"cleared": True})

@@ -108,6 +108,18 @@ def _furnish_private(quota: str, below: str) -> None:
     os.mkdir(below + TEMPORARY, 0o700)
 
 
+def _cover_tmp(quota: str, trees: list[str]) -> None:
+    """Where parts of the view lie in /tmp: make it writable all the same, with those parts put back on top."""
+    opened = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in trees]
+    syscalls.mount("tmpfs", "/tmp", "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, quota)
+    for path, descriptor in opened:
+        os.makedirs(path, 0o755)
+        tree = syscalls.clone_tree(descriptor, recursive=True)
+        syscalls.attach_tree(tree, path)
+        os.close(tree)
+        os.close(descriptor)
+
+
 def furnish_seat(options: dict[str, Any], tree: int) -> int:
     """In a seat's own mount namespace: its workspace (`tree`, when it was prepared), its temporary files, its
     processes. Returns the workspace's descriptor."""
@@ -127,6 +139,8 @@ def furnish_seat(options: dict[str, Any], tree: int) -> int:
     else:
         syscalls.mount("tmpfs", WORKSPACE, "tmpfs", plain, quota)
     _furnish_private(quota, "")
+    if not os.path.islink("/tmp"):
+        _cover_tmp(quota, options["under_tmp"])
     # without those it may not look into: the command line of our PID 1 names places of the host
     syscalls.mount("proc", "/proc", "proc", plain | syscalls.MS_NOEXEC, "subset=pid,hidepid=ptraceable")
     syscalls.unmount(HOST)

@@ -168,8 +168,11 @@ class Broker:
                 return
             poll = select.poll()
             poll.register(self._line.fileno(), select.POLLIN)
-            while self._failure is None and poll.poll(timeout * 1000):
-                self._take(*messages.receive(self._line))
+            while poll.poll(timeout * 1000):
+                message, descriptors = messages.receive(self._line)
+                self._take(message, descriptors)
+                if message is None:
+                    return
                 timeout = 0
 
     def _take(self, message: dict[str, Any] | None, descriptors: list[int]) -> None:
@@ -268,7 +271,10 @@ class Brokers:
 
     def _get(self, python: str | None, preload: tuple[str, ...]) -> Broker:
         broker = self._found.get((python, preload))
-        if broker is None or not broker.alive:
+        if broker is not None and not broker.alive:
+            broker.close()
+            broker = None
+        if broker is None:
             broker = self._found[python, preload] = Broker(examine(python, "jail"), preload)
         return broker
 

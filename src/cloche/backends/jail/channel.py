@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ANSWER_PATIENCE = 10.0
 END_PATIENCE = 5.0
+CLEAR_PATIENCE = 2.0
 SOCKET_BUFFER = 1 << 20
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -57,6 +58,7 @@ class Seat:
         self._workspace: JailWorkspace | None = None
         self.ticket: Ticket | None = None
         """The answer that brought the seat."""
+        self._clearing = 0
         self.control, self.their_control = messages.pair()
 
     def answer(self) -> Ticket:
@@ -74,6 +76,7 @@ class Seat:
             and self.ticket.arrived
             and self.ticket.error is None
             and not readable(self.ticket.seat, 0)
+            and self._is_clear()
         )
 
     @property
@@ -89,6 +92,15 @@ class Seat:
         """End everything that runs in it but its idle PID 1."""
         with suppress(OSError):
             messages.send(self.control, {"kill": True})
+            self._clearing += 1
+
+    def _is_clear(self) -> bool:
+        """Every order to end all has been carried out: one on its way would hit the next worker."""
+        while self._clearing:
+            if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
+                return False
+            self._clearing -= 1
+        return True
 
     def close(self) -> None:
         """End it, and everything in it, and wait for that."""
@@ -212,6 +224,9 @@ class JailChannel(Channel):
             self.kill()
         self.wire.close()
         ticket = self._ticket
+        if self._owner == os.getpid():
+            with suppress(StartError):
+                self._worker()  # handles that are still on their way must be closed too
         handles = [self.stdout, self.stderr, self._end, ticket.worker]
         if ticket is not self._seat.ticket:
             handles += [ticket.seat, ticket.workspace]  # copies that came with the answer
