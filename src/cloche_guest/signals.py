@@ -9,6 +9,7 @@ it is swallowed, until the cell is left.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
+import posix
 import sys
 from _thread import get_ident, interrupt_main
 from time import perf_counter
@@ -24,6 +25,7 @@ MAIN_THREAD = get_ident()
 ASK = _signal.SIGINT
 INSIST = _signal.SIGUSR2
 SPIN = 0.0001
+_yield = getattr(posix, "sched_yield", int)
 TOOL_ID = 4
 TOOL_NAME = "cloche"
 
@@ -66,6 +68,7 @@ def wait_for_input(descriptor: int) -> None:
     while perf_counter() < end:  # a quick host answers sooner than we could be woken
         if _poller.poll(0):
             return
+        _yield()  # it may be waiting for this very processor
     _poller.poll()
 
 

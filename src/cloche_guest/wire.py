@@ -94,6 +94,7 @@ class Wire:
         self._main: _Slot | None = None
         self._leading = False
         self._next_id = 0
+        self._served = False  # a request has come: the start is over
         self._mutex = allocate_lock()
         self._send_lock = allocate_lock()
 
@@ -129,6 +130,7 @@ class Wire:
             self._wait(slot, lambda: bool(self.requests))
         finally:
             self._main = None
+        self._served = True
         return self.requests.pop(0)
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
@@ -175,9 +177,10 @@ class Wire:
         try:
             while not ready():
                 safe_point()
-                if slot is not self._main:
+                if slot is not self._main or self._served:
                     # Wait first, read afterwards in masked code: a signal between read() and the storing of
-                    # its result would lose bytes. The main loop is masked as a whole and may simply block.
+                    # its result would lose bytes. The main loop is masked as a whole and could simply block; but
+                    # the next request often follows on the heels of an answer, before we could be woken for it.
                     wait_for_input(self.reader)
                 self._pull()
         finally:

@@ -32,6 +32,7 @@ SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 GIVE_UP = 5.0
 LONGEST = 1.0
 """A signal that arrives just before poll() does not end it: Ctrl-C is seen a second later then, and not a minute."""
+_yield = getattr(os, "sched_yield", int)
 
 
 class Watch(Protocol):
@@ -80,6 +81,7 @@ class PollWatch:
             ready = look(0)
             end = perf_counter() + SPIN
             while not ready and perf_counter() < end:
+                _yield()  # the guest may be waiting for this very processor
                 ready = look(0)
             ready = ready or look(PATIENCE * 1000)
             if ready:
