@@ -58,6 +58,12 @@ _waits: set[CodeType] = set()
 
 def wait_for_input(descriptor: int) -> None:
     """Block until readable. Nothing is consumed here, so a signal may raise."""
+    if not look_for_input(descriptor):
+        _poller.poll()
+
+
+def look_for_input(descriptor: int) -> bool:
+    """Look for a moment whether something comes: a quick host speaks again sooner than we could be woken."""
     global _poller
     if _poller is None:
         import select
@@ -65,11 +71,11 @@ def wait_for_input(descriptor: int) -> None:
         _poller = select.poll()
         _poller.register(descriptor, select.POLLIN)
     end = perf_counter() + SPIN
-    while perf_counter() < end:  # a quick host answers sooner than we could be woken
+    while perf_counter() < end:
         if _poller.poll(0):
-            return
-        _yield()  # it may be waiting for this very processor
-    _poller.poll()
+            return True
+        _yield()  # the host may be waiting for this very processor
+    return False
 
 
 def wait_for_lock(lock: Any) -> None:
@@ -77,7 +83,7 @@ def wait_for_lock(lock: Any) -> None:
     lock.acquire()
 
 
-_waits = {wait_for_input.__code__, wait_for_lock.__code__}
+_waits = {wait_for_input.__code__, look_for_input.__code__, wait_for_lock.__code__}
 
 
 def on_ask(signum: int, frame: FrameType | None) -> None:

@@ -10,7 +10,7 @@ import posix as _os
 from _json import encode_basestring_ascii, make_encoder, make_scanner
 from _thread import allocate_lock
 
-from cloche_guest.signals import safe_point, state, wait_for_input, wait_for_lock
+from cloche_guest.signals import look_for_input, safe_point, state, wait_for_input, wait_for_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,16 +177,24 @@ class Wire:
         try:
             while not ready():
                 safe_point()
-                if slot is not self._main or self._served:
+                if slot is not self._main:
                     # Wait first, read afterwards in masked code: a signal between read() and the storing of
-                    # its result would lose bytes. The main loop is masked as a whole and could simply block; but
-                    # the next request often follows on the heels of an answer, before we could be woken for it.
+                    # its result would lose bytes. The main loop is masked as a whole and may simply block.
                     wait_for_input(self.reader)
+                elif self._served:
+                    self._look()
                 self._pull()
         finally:
             with self._mutex:
                 self._leading = False
                 self._wake_other(slot)
+
+    def _look(self) -> None:
+        """The next request often follows on the heels of an answer."""
+        try:
+            look_for_input(self.reader)
+        except Exception:
+            pass
 
     def _wake_other(self, slot: _Slot) -> None:
         if self._main is not None and self._main is not slot:
