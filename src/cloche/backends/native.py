@@ -155,10 +155,11 @@ class NativeChannel(Channel):
             poll.poll(timeout * 1000)
             return
         end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                return
-            time.sleep(0.002)
+        with suppress(ChildProcessError):  # gone already, and taken by somebody else: `reap` deals with that
+            while time.monotonic() < end:
+                if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                    return
+                time.sleep(0.002)
 
     def cpu_seconds(self) -> float | None:
         try:
