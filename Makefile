@@ -29,8 +29,11 @@ install: $(STAMP)-dev
 demo: $(STAMP)-dev
 	@$(BIN)/cloche demo
 
+# What fails beside the others runs once more, alone: real time and real signals on a busy machine. It must pass then.
 test: $(STAMP)-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS) || { \
+	  code=$$?; [ $$code -eq 1 ] || exit $$code; echo "=== failed beside the others; once more, alone"; \
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .
