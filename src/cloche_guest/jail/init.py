@@ -10,7 +10,7 @@ import socket
 from cloche_guest.jail import messages, syscalls, view
 from cloche_guest.jail.folders import serve_folders
 from cloche_guest.jail.seat import make_seat
-from cloche_guest.jail.zygote import Zygote, use_paths
+from cloche_guest.jail.zygote import Zygote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
         os._exit(0)
     try:
         trees = _split_off(options, host, folders)
-        options["under_tmp"] = [path for path, _ in trees if path.startswith("/tmp/")]
+        under_tmp = [path for path, _ in trees if path.startswith("/tmp/")]
         view.build(trees)
         folders.close()
     except OSError as exc:
@@ -44,12 +44,9 @@ def main(argv: list[str]) -> None:
     line, theirs = messages.pair()
     if os.fork() == 0:
         line.close()
-        use_paths(options)
-        os.environ.clear()
-        os.environ.update(options["environment"])
-        Zygote(theirs, host, options).serve()
+        Zygote(theirs, host, options["zygote"]).serve()
     theirs.close()
-    _serve(host, line, options)
+    _serve(host, line, under_tmp)
 
 
 def _split_off(options: dict[str, Any], host: socket.socket, folders: socket.socket) -> list[tuple[str, int]]:
@@ -102,7 +99,7 @@ def _write_maps(pid: int, uid: int, gid: int) -> None:
             handle.write(text)
 
 
-def _serve(host: socket.socket, zygote: socket.socket, options: dict[str, Any]) -> None:
+def _serve(host: socket.socket, zygote: socket.socket, under_tmp: list[str]) -> None:
     """Make a seat for each session that the host asks for, and pass it on to the zygote."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -118,7 +115,7 @@ def _serve(host: socket.socket, zygote: socket.socket, options: dict[str, Any]) 
         if message.get("again"):  # another worker in a seat that is still there
             messages.send(zygote, message, descriptors)
         else:
-            message["session"]["under_tmp"] = options["under_tmp"]
+            message["under_tmp"] = under_tmp
             _seat_session(host, zygote, message, descriptors, namespace)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -131,7 +128,7 @@ def _seat_session(
     wire, out, err, end, control = descriptors[:5]
     tree = descriptors[5] if len(descriptors) > 5 else -1
     try:
-        seat, workspace = make_seat(message["session"], control, tree, namespace)
+        seat, workspace = make_seat(message, control, tree, namespace)
     except OSError as exc:
         messages.send(host, {"failed": message["id"], "error": str(exc)})
         return

@@ -1,4 +1,8 @@
-"""Messages between the host, the init process, the zygote and the seats: one JSON object a packet, with descriptors.
+"""Messages between the host, the init process, the zygote and the seats: one packet each, with descriptors.
+
+A packet is a row of fields, each ended by NUL, that a C program can read without a parser: a name, a sign for the
+kind of its value, and the value as text. ``name=text``, ``name#12``, ``name+item`` (once for each item of a list of
+texts) and ``name:JSON`` for what only Python looks into. An empty list and None are fields that are not there.
 
 All of these sockets are SOCK_SEQPACKET: a packet is whole or absent, and its descriptors come with it. No guest code
 runs at either end.
@@ -6,15 +10,18 @@ runs at either end.
 
 from __future__ import annotations
 
-import json
+import os
 import socket
+
+from cloche_guest.wire import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Mapping
 
 MAX_PACKET = 262_144
 MAX_DESCRIPTORS = 16
+_SIGNS = "=#+:"
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -22,9 +29,9 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(to: socket.socket, message: dict[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
+def send(to: socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
     """Send one message."""
-    socket.send_fds(to, [json.dumps(message).encode()], list(descriptors))
+    socket.send_fds(to, [pack(message)], list(descriptors))
 
 
 def receive(source: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
@@ -35,5 +42,37 @@ def receive(source: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
         return None, []
     if not data:
         return None, list(descriptors)
-    message: dict[str, Any] = json.loads(data)
-    return message, list(descriptors)
+    return unpack(data), list(descriptors)
+
+
+def pack(message: Mapping[str, Any]) -> bytes:
+    """The fields of a message as they travel."""
+    fields: list[str] = []
+    for name, value in message.items():
+        if value is None:
+            continue
+        if isinstance(value, int):
+            fields.append("%s#%d" % (name, value))
+        elif isinstance(value, str):
+            fields.append("%s=%s" % (name, value))
+        elif isinstance(value, (list, tuple)):
+            fields += ["%s+%s" % (name, item) for item in value]
+        else:
+            fields.append("%s:%s" % (name, dumps(value)))
+    if any("\0" in field for field in fields):
+        raise ValueError("a field of a message must not contain NUL")
+    return b"".join(os.fsencode(field) + b"\0" for field in fields)
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """The message that was packed."""
+    message: dict[str, Any] = {}
+    for field in data.split(b"\0")[:-1]:
+        text = os.fsdecode(field)
+        length = min(index for index in map(text.find, _SIGNS) if index >= 0)
+        name, sign, value = text[:length], text[length], text[length + 1 :]
+        if sign == "+":
+            message.setdefault(name, []).append(value)
+        else:
+            message[name] = int(value) if sign == "#" else loads(value) if sign == ":" else value
+    return message

@@ -140,7 +140,7 @@ def furnish_seat(options: dict[str, Any], tree: int) -> int:
         syscalls.mount("tmpfs", WORKSPACE, "tmpfs", plain, quota)
     _furnish_private(quota, "")
     if not os.path.islink("/tmp"):
-        _cover_tmp(quota, options["under_tmp"])
+        _cover_tmp(quota, options.get("under_tmp", []))
     # without those it may not look into: the command line of our PID 1 names places of the host
     syscalls.mount("proc", "/proc", "proc", plain | syscalls.MS_NOEXEC, "subset=pid,hidepid=ptraceable")
     syscalls.unmount(HOST)

@@ -54,10 +54,9 @@ def _arrange_descriptors(wire: int, out: int, err: int) -> None:
 
 
 def _limit(options: dict[str, Any]) -> None:
-    for name, amount in options["limits"].items():
-        which = getattr(resource, "RLIMIT_" + name.upper(), None)
-        if which is not None and amount is not None:
-            resource.setrlimit(which, (amount, amount))
+    for name, amount in options.items():
+        if name.startswith("limit_"):
+            resource.setrlimit(getattr(resource, "R" + name.upper()), (amount, amount))
 
 
 def run(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes) -> None:

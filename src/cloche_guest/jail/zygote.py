@@ -44,7 +44,8 @@ class Zygote:
 
     def serve(self) -> None:
         """Until the init goes away."""
-        messages.send(self._host, {"ready": self.prepare()})
+        _settle(self._options)
+        messages.send(self._host, {"ready": True, "imported": self.prepare()})
         self._watch.register(self._line.fileno(), select.POLLIN)
         while True:
             # by handle and not by signal: a signal just before the wait would be heard only after it
@@ -62,7 +63,7 @@ class Zygote:
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            worker.run(request["session"], wire, out, err, seat, self._program)
+            worker.run(request, wire, out, err, seat, self._program)
         syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = (pid, end)
@@ -87,7 +88,9 @@ def _exit_code(status: int) -> int:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def use_paths(options: dict[str, Any]) -> None:
-    """The search path of the interpreter, as the host found it."""
+def _settle(options: dict[str, Any]) -> None:
+    """The search path of the interpreter, as the host found it, and an environment made from nothing."""
+    os.environ.clear()
+    os.environ.update(options["environment"])
     sys.path[:] = options["path"]
     sys.prefix, sys.exec_prefix = options["prefix"], options["exec_prefix"]

@@ -111,7 +111,9 @@ class JailBackend(NativeBackend):
             "workspace_files": WORKSPACE_FILES,
             "landlock": "landlock" in layers,
             "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
-            "limits": {"core": 0, "memlock": 0, "msgqueue": 0},
+            "limit_core": 0,
+            "limit_memlock": 0,
+            "limit_msgqueue": 0,
         }
         if not workspace.private:
             options["workspace"] = str(workspace.root)

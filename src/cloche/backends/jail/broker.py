@@ -87,11 +87,13 @@ class Broker:
             "trees": _trees(interpreter),
             "uid": self.user[0],
             "gid": self.user[1],
-            "path": list(interpreter.path),
-            "prefix": interpreter.prefix,
-            "exec_prefix": interpreter.exec_prefix,
-            "environment": ZYGOTE_ENVIRONMENT,
-            "preload": list(self.preload),
+            "zygote": {
+                "path": list(interpreter.path),
+                "prefix": interpreter.prefix,
+                "exec_prefix": interpreter.exec_prefix,
+                "environment": ZYGOTE_ENVIRONMENT,
+                "preload": list(self.preload),
+            },
         }
 
     @property
@@ -107,7 +109,7 @@ class Broker:
         with self._lock:
             self._tickets[ticket.number] = ticket
             try:
-                messages.send(self._line, {"id": ticket.number, "session": options, "again": again}, descriptors)
+                messages.send(self._line, {**options, "id": ticket.number, "again": again}, descriptors)
             except OSError as exc:
                 self._fail(f"the jail is gone: {exc}")
         return ticket
@@ -179,7 +181,7 @@ class Broker:
         if message is None:
             self._fail("the jail's init ended")
         elif "ready" in message:
-            self.ready, self.imported = True, tuple(message["ready"])
+            self.ready, self.imported = True, tuple(message.get("imported", ()))
         elif "error" in message and "failed" not in message:
             self._fail(message["error"])
         else:
