@@ -124,14 +124,18 @@ def _serve(host: socket.socket, zygote: socket.socket, under_tmp: list[str]) -> 
 def _seat_session(
     host: socket.socket, zygote: socket.socket, message: dict[str, Any], descriptors: list[int], namespace: int
 ) -> None:
-    """Make the seat and hand everything to the zygote."""
+    """Make the seat and hand everything to the zygote.
+
+    The last descriptors (``groups`` of them) are the worker's: by writing to them it joins the session's cgroup.
+    """
+    own = len(descriptors) - message.get("groups", 0)
     wire, out, err, end, control = descriptors[:5]
-    tree = descriptors[5] if len(descriptors) > 5 else -1
+    tree = descriptors[5] if own > 5 else -1
     try:
         seat, workspace = make_seat(message, control, tree, namespace)
     except OSError as exc:
         messages.send(host, {"failed": message["id"], "error": str(exc)})
         return
-    messages.send(zygote, message, [wire, out, err, end, seat, workspace])
+    messages.send(zygote, message, [wire, out, err, end, seat, workspace, *descriptors[own:]])
     os.close(seat)
     os.close(workspace)
