@@ -21,7 +21,7 @@ STAMP := $(VENV)/.installed-$(firstword $(shell pwd -P | cksum))
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,5p
 
-$(STAMP)-%: pyproject.toml scripts/install
+$(STAMP)-%: pyproject.toml scripts/install hatch_build.py $(wildcard src/cloche_guest/jail/native/*.[ch])
 	@scripts/install "$(VENV)" $* "$@"
 
 install: $(STAMP)-dev

@@ -9,23 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import cloche
-from cloche.backends.jail.broker import brokers
 from cloche.session.folder import process_start
 
 SOURCES = Path(cloche.__file__).resolve().parent.parent
 PATIENCE = 30.0
-
-
-@pytest.fixture(autouse=True)
-def no_jail_left() -> Iterator[None]:
-    yield
-    brokers.close()
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -39,14 +32,14 @@ def jail(**options: object) -> cloche.SessionSandbox:
     return cloche.create_sandbox(backend="jail", **options)  # type: ignore[arg-type]  # options of any kind, on purpose
 
 
-def test_a_result_names_the_tier_and_the_layers() -> None:
+def test_a_result_names_the_tier_and_the_layers(either_path: str) -> None:
     with jail() as sandbox:
         result = sandbox.execute("1")
     assert result.isolation is cloche.Isolation.SEALED
     assert {"namespaces", "network", "view", "seccomp", "capabilities"} <= set(result.layers)
 
 
-def test_only_the_view_exists() -> None:
+def test_only_the_view_exists(either_path: str) -> None:
     with jail() as sandbox:
         seen = sandbox.execute(
             "import os\n"
@@ -55,7 +48,7 @@ def test_only_the_view_exists() -> None:
     assert seen.value == "(False, False, False, [])"
 
 
-def test_system_and_libraries_cannot_be_written() -> None:
+def test_system_and_libraries_cannot_be_written(either_path: str) -> None:
     probe = (
         "import os\n[name for name in ('/', '/usr', '/etc', os.path.dirname(os.__file__)) if os.access(name, os.W_OK)]"
     )
@@ -70,7 +63,7 @@ def test_a_user_who_tries_the_network_is_told_that_it_is_off() -> None:
     assert "network is off" in result.guidance
 
 
-def test_sessions_do_not_see_each_other() -> None:
+def test_sessions_do_not_see_each_other(either_path: str) -> None:
     with jail() as one, jail() as other:
         one.execute("open('secret', 'w').write('x'); open('/tmp/secret', 'w').write('x')").check()
         seen = other.execute("import os\nos.path.exists('secret'), os.path.exists('/tmp/secret'), os.listdir('/proc')")
@@ -112,14 +105,14 @@ def test_random_numbers_of_numpy_differ_between_sessions() -> None:
     assert len(drawn) == 4
 
 
-def test_the_workspace_has_a_quota() -> None:
+def test_the_workspace_has_a_quota(either_path: str) -> None:
     with jail(workspace_bytes=1_000_000) as sandbox:
         result = sandbox.execute("for n in range(4):\n    open(f'f{n}', 'wb').write(bytes(500_000))")
     assert result.exception is not None
     assert "No space left" in result.exception.message
 
 
-def test_processes_are_bounded_in_each_session() -> None:
+def test_processes_are_bounded_in_each_session(either_path: str) -> None:
     bomb = (
         "import os, time\nmade = 0\ntry:\n    for _ in range(200):\n"
         "        if os.fork() == 0:\n            time.sleep(60)\n"
@@ -130,20 +123,20 @@ def test_processes_are_bounded_in_each_session() -> None:
         assert other.execute("import subprocess\nsubprocess.run(['true']).returncode").value == "0"
 
 
-def test_files_of_a_given_folder_belong_to_its_owner(tmp_path: Path) -> None:
+def test_files_of_a_given_folder_belong_to_its_owner(tmp_path: Path, either_path: str) -> None:
     with jail(workspace=tmp_path) as sandbox:
         assert sandbox.execute("open('made', 'w').write('x')").files_created == ("made",)
     assert (tmp_path / "made").stat().st_uid == tmp_path.stat().st_uid
 
 
-def test_no_set_id_file_can_be_left_in_a_given_folder(tmp_path: Path) -> None:
+def test_no_set_id_file_can_be_left_in_a_given_folder(tmp_path: Path, either_path: str) -> None:
     with jail(workspace=tmp_path) as sandbox:
         result = sandbox.execute("import os\nopen('x', 'w').close()\nos.chmod('x', 0o4755)")
     assert result.outcome == "error"
     assert not (tmp_path / "x").stat().st_mode & 0o6000
 
 
-def test_a_jail_that_died_is_replaced() -> None:
+def test_a_jail_that_died_is_replaced(either_path: str) -> None:
     with jail() as sandbox:
         sandbox.execute("1").check()
         pid = sandbox.guest_pid

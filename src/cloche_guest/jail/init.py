@@ -33,6 +33,8 @@ def main(argv: list[str]) -> None:
     options, _ = messages.receive(host)
     if options is None:
         os._exit(0)
+    if options.get("library"):
+        syscalls.use_library(options["library"])  # it is not part of the view
     try:
         trees = _split_off(options, host, folders)
         under_tmp = [path for path, _ in trees if path.startswith("/tmp/")]

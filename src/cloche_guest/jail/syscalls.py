@@ -54,6 +54,7 @@ _CLOSE_RANGE = 436
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 _libc = ctypes.PyDLL(None, use_errno=True)
+_library: Any = None
 
 
 def machine() -> str:
@@ -78,6 +79,43 @@ def _check(result: int, what: str) -> int:
 def _syscall(what: str, number: int, *args: Any) -> int:
     plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in args]
     return _check(_libc.syscall(ctypes.c_long(number), *plain), what)
+
+
+def use_library(path: str) -> bool:
+    """Take the compiled form of what follows a fork. Without it the same is done in Python, step by step."""
+    global _library
+    try:
+        _library = ctypes.PyDLL(path, use_errno=True)
+    except OSError:  # made for another C library than this interpreter's
+        return False
+    _library.cloche_failed_step.restype = ctypes.c_char_p
+    return True
+
+
+def has_library() -> bool:
+    """Whether `enter` can be used."""
+    return _library is not None
+
+
+def enter(
+    seat: int,
+    namespaces: int,
+    descriptors: tuple[int, int, int],
+    landlock: bool,
+    limits: list[tuple[int, int]],
+    program: bytes,
+) -> None:
+    """All that a worker does before it runs guest code, in one call. See `worker.enter`."""
+    amounts = ctypes.create_string_buffer(b"".join(struct.pack("QQ", *limit) for limit in limits))
+    instructions = ctypes.create_string_buffer(program, len(program))
+    confinement = struct.pack(
+        "iPQHP", landlock, ctypes.addressof(amounts), len(limits), len(program) // 8, ctypes.addressof(instructions)
+    )
+    _check_library(_library.cloche_enter(seat, namespaces, *descriptors, confinement))
+
+
+def _check_library(result: int) -> int:
+    return result if result >= 0 else _check(result, _library.cloche_failed_step().decode())
 
 
 def unshare(flags: int) -> None:

@@ -28,7 +28,11 @@ def _join(groups: list[int]) -> None:
 
 def enter(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes) -> None:
     """Go into the seat and give up everything that is not needed there. The order matters at every step."""
-    syscalls.setns(seat, _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET))
+    namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
+    if syscalls.has_library():
+        syscalls.enter(seat, namespaces, (wire, out, err), bool(options["landlock"]), _limits(options), program)
+        return
+    syscalls.setns(seat, namespaces)
     _arrange_descriptors(wire, out, err)
     os.chdir(view.WORKSPACE)
     # The user namespace comes after the mounts: so the guest has no power over them, whatever it regains in its own.
@@ -42,7 +46,8 @@ def enter(options: dict[str, Any], wire: int, out: int, err: int, seat: int, pro
         every = (1 << 16) - 1
         # On the parent folder, not on the mounts: a rule sits on an inode, and a branch has mounts of its own.
         syscalls.landlock([("/", every)])
-    _limit(options)
+    for which, amount in _limits(options):
+        resource.setrlimit(which, (amount, amount))
     syscalls.drop_capabilities()
     syscalls.install_filter(program)
 
@@ -60,10 +65,11 @@ def _arrange_descriptors(wire: int, out: int, err: int) -> None:
     syscalls.close_from(6)
 
 
-def _limit(options: dict[str, Any]) -> None:
-    for name, amount in options.items():
-        if name.startswith("limit_"):
-            resource.setrlimit(getattr(resource, "R" + name.upper()), (amount, amount))
+def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
+    """(which, amount): ``limit_core`` is RLIMIT_CORE."""
+    return [
+        (getattr(resource, "R" + name.upper()), amount) for name, amount in options.items() if name.startswith("limit_")
+    ]
 
 
 def run(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes, groups: list[int]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cloche.backends.interpreter import Interpreter, examine
 from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT, brokers
 from cloche.backends.jail.channel import JailChannel, Seat
+from cloche.backends.jail.programs import describe_programs
 from cloche.backends.native import NativeBackend
 from cloche.errors import ClocheError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -100,7 +101,8 @@ class JailBackend(NativeBackend):
             brokers.trial(os.fspath(python) if python is not None else None)
         except ClocheError as exc:
             return Availability(False, f"the jail does not start: {exc.cause or exc.message}", REMEDY)
-        return Availability(True, isolation=Isolation.SEALED, layers=jail_layers(), details=found.details)
+        details = {**found.details, "programs": describe_programs()}
+        return Availability(True, isolation=Isolation.SEALED, layers=jail_layers(), details=details)
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> JailChannel:  # type: ignore[override]  # another kind of channel, by design
         python = os.fspath(self._python) if self._python is not None else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.interpreter import Interpreter, examine
+from cloche.backends.jail.programs import programs
 from cloche.backends.jail.spares import Spares
 from cloche.errors import StartError
 from cloche_guest.jail import messages
@@ -83,8 +84,10 @@ class Broker:
         messages.send(self._line, self._configuration(interpreter))
 
     def _configuration(self, interpreter: Interpreter) -> dict[str, Any]:
+        compiled = programs()
         return {
             "trees": _trees(interpreter),
+            "library": None if compiled is None else compiled.library,
             "uid": self.user[0],
             "gid": self.user[1],
             "zygote": {

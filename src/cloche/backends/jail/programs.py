@@ -1,0 +1,41 @@
+"""The jail's compiled programs: where they are, or why the jail does without them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+
+PURE_VARIABLE = "CLOCHE_JAIL_PURE"
+"""Set: the jail runs on its Python code alone, as where no compiler was at hand when Cloche was installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What the package's build hook made of ``cloche_guest/jail/native``."""
+
+    library: str
+    """Loaded into the zygote: the steps of a worker that are too many, or impossible, for Python."""
+
+
+def programs() -> Programs | None:
+    """Those to use; None where the jail runs on Python alone."""
+    return None if os.environ.get(PURE_VARIABLE) else _built()
+
+
+def describe_programs() -> str:
+    """For ``cloche doctor``."""
+    if programs() is not None:
+        return "compiled"
+    if os.environ.get(PURE_VARIABLE):
+        return f"pure Python, slower ({PURE_VARIABLE} is set)"
+    return "pure Python, slower (install a C compiler and then Cloche again)"
+
+
+@cache
+def _built() -> Programs | None:
+    import cloche_guest.jail
+
+    folder = os.path.join(os.path.dirname(os.path.abspath(cloche_guest.jail.__file__)), "native", "built")
+    library = os.path.join(folder, "libcloche-jail-1.so")
+    return Programs(library) if os.access(library, os.R_OK) else None

@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "confine.h"
+
+#include "step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Headers of older systems lack these; the numbers are the same on every architecture. */
+#define CALL_CLOSE_RANGE 436
+#define CALL_LANDLOCK_CREATE_RULESET 444
+#define CALL_LANDLOCK_ADD_RULE 445
+#define CALL_LANDLOCK_RESTRICT_SELF 446
+
+#define LANDLOCK_CREATE_RULESET_VERSION_FLAG 1
+#define LANDLOCK_PATH_BENEATH 1
+
+enum { WIRE = 3, OUT = 4, ERR = 5, FIRST_UNUSED = 6, OUT_OF_THE_WAY = 100 };
+
+struct landlock_ruleset {
+    uint64_t files;
+    uint64_t network;
+    uint64_t scope;
+};
+
+struct landlock_path_rule {
+    uint64_t rights;
+    int32_t folder;
+} __attribute__((packed));
+
+int arrange_descriptors(int wire, int out, int err)
+{
+    const int given[] = {wire, out, err};
+    int high[3];
+    for (int i = 0; i < 3; i++) {
+        high[i] = fcntl(given[i], F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+        if (high[i] < 0)
+            return failed("dup");
+    }
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return failed("/dev/null");
+    const int places[][2] = {{null, 0}, {high[0], WIRE}, {high[1], OUT}, {high[2], ERR}, {high[1], 1}, {high[2], 2}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (dup2(places[i][0], places[i][1]) < 0)
+            return failed("dup2");
+    if (syscall(CALL_CLOSE_RANGE, FIRST_UNUSED, ~0U, 0) < 0)
+        return failed("close_range");
+    return 0;
+}
+
+static int write_file(const char *path, const char *text)
+{
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return failed(path);
+    ssize_t length = (ssize_t)strlen(text);
+    if (write(file, text, (size_t)length) != length) {
+        int reason = errno;
+        close(file);
+        errno = reason;
+        return failed(path);
+    }
+    close(file);
+    return 0;
+}
+
+/* After the mounts: so the guest has no power over them, whatever it regains in its own namespace. */
+static int own_user_namespace(void)
+{
+    if (unshare(CLONE_NEWUSER) < 0)
+        return failed("unshare");
+    if (write_file("/proc/self/setgroups", "deny") < 0 || write_file("/proc/self/uid_map", "1000 1000 1") < 0)
+        return -1;
+    return write_file("/proc/self/gid_map", "1000 1000 1");
+}
+
+static uint64_t file_rights(long version)
+{
+    int count = version < 2 ? 13 : version < 3 ? 14 : version < 5 ? 15 : 16;
+    return (UINT64_C(1) << count) - 1;
+}
+
+/* On the root folder and not on the mounts: a rule sits on an inode, and a branch has mounts of its own. */
+static int allow_view(int ruleset, uint64_t rights)
+{
+    struct landlock_path_rule rule = {.rights = rights, .folder = open("/", O_PATH | O_CLOEXEC)};
+    if (rule.folder < 0)
+        return failed("/");
+    long added = syscall(CALL_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0);
+    int reason = errno;
+    close(rule.folder);
+    errno = reason;
+    return added < 0 ? failed("landlock_add_rule") : 0;
+}
+
+/* No TCP, and no signals or abstract sockets to the outside, where the kernel knows of these. */
+static int landlock_self(void)
+{
+    long version = syscall(CALL_LANDLOCK_CREATE_RULESET, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION_FLAG);
+    if (version < 1)
+        return failed("landlock");
+    struct landlock_ruleset wanted = {.files = file_rights(version), .network = 3, .scope = 3};
+    size_t known = version < 4 ? 1 : version < 6 ? 2 : 3;
+    long ruleset = syscall(CALL_LANDLOCK_CREATE_RULESET, &wanted, known * sizeof(uint64_t), 0);
+    if (ruleset < 0)
+        return failed("landlock_create_ruleset");
+    if (allow_view((int)ruleset, wanted.files) < 0)
+        return -1;
+    if (syscall(CALL_LANDLOCK_RESTRICT_SELF, (int)ruleset, 0) < 0)
+        return failed("landlock_restrict_self");
+    close((int)ruleset);
+    return 0;
+}
+
+static int set_limits(const struct confinement *how)
+{
+    for (size_t i = 0; i < how->limit_count; i++) {
+        struct rlimit both = {.rlim_cur = how->limits[i].amount, .rlim_max = how->limits[i].amount};
+        if (setrlimit((int)how->limits[i].resource, &both) < 0)
+            return failed("setrlimit");
+    }
+    return 0;
+}
+
+static int drop_capabilities(void)
+{
+    for (unsigned long capability = 0;; capability++) {
+        if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0)
+            continue;
+        if (errno != EINVAL) /* EINVAL: one more than this kernel has */
+            return failed("prctl CAPBSET_DROP");
+        break;
+    }
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return failed("prctl CAP_AMBIENT");
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+    memset(none, 0, sizeof none);
+    if (syscall(SYS_capset, &head, none) < 0)
+        return failed("capset");
+    return 0;
+}
+
+int confine(const struct confinement *how)
+{
+    if (own_user_namespace() < 0)
+        return -1;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return failed("prctl NO_NEW_PRIVS");
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return failed("prctl DUMPABLE");
+    if (how->landlock && landlock_self() < 0)
+        return -1;
+    if (set_limits(how) < 0 || drop_capabilities() < 0)
+        return -1;
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &how->filter) < 0)
+        return failed("seccomp");
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* Loaded into the zygote and, by fork, into every worker. It knows CPython by a few functions that have been the same
+ * since 3.7, declared here and not taken from Python.h: one build serves every interpreter. */
+#define _GNU_SOURCE
+#include "confine.h"
+#include "step.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern void PyOS_BeforeFork(void);
+extern void PyOS_AfterFork_Parent(void);
+extern void PyOS_AfterFork_Child(void);
+
+EXPORT const char *cloche_failed_step(void);
+EXPORT int cloche_enter(int seat, int namespaces, int wire, int out, int err, const struct confinement *how);
+EXPORT int cloche_fork_away(const int (*namespaces)[2], int count);
+
+const char *cloche_failed_step(void)
+{
+    return failed_step();
+}
+
+/* Go into a seat and give up everything that is not needed there. */
+int cloche_enter(int seat, int namespaces, int wire, int out, int err, const struct confinement *how)
+{
+    if (setns(seat, namespaces) < 0)
+        return failed("setns");
+    if (arrange_descriptors(wire, out, err) < 0)
+        return -1;
+    if (chdir("/app") < 0)
+        return failed("/app");
+    return confine(how);
+}
+
+/* What the process in the middle leaves in the memory that it shares with its parent. */
+struct birth {
+    volatile pid_t pid;
+    volatile int reason;
+    const char *volatile step;
+};
+
+/* In the process in the middle; it returns only in the new process. */
+static void give_birth(const int (*namespaces)[2], int count, struct birth *birth)
+{
+    for (int i = 0; i < count; i++) {
+        if (setns(namespaces[i][0], namespaces[i][1]) < 0) {
+            birth->reason = errno;
+            birth->step = "setns";
+            _exit(1);
+        }
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        return;
+    birth->reason = errno;
+    birth->step = "fork";
+    birth->pid = pid;
+    _exit(0);
+}
+
+/* Fork into other namespaces: 0 in the new process, its number in the caller.
+ *
+ * A process with threads or shared memory may not enter a user namespace, and a process never leaves its own pid
+ * namespace; so a process in between does, which shares our memory (no second copy of a large interpreter) and whose
+ * own child is then the copy that is wanted. It ends at once: the new process belongs to the PID 1 above. */
+int cloche_fork_away(const int (*namespaces)[2], int count)
+{
+    struct birth birth = {.pid = -1, .reason = 0, .step = ""};
+    sigset_t all, before;
+    PyOS_BeforeFork();
+    /* a handler in the middle process would run on our memory while we sleep */
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t middle = vfork();
+    if (middle == 0) {
+        give_birth(namespaces, count, &birth);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        PyOS_AfterFork_Child();
+        return 0;
+    }
+    int reason = errno;
+    if (middle > 0) /* ECHILD: somebody ignores SIGCHLD; it has ended all the same */
+        while (waitpid(middle, NULL, 0) < 0 && errno == EINTR)
+            ;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    PyOS_AfterFork_Parent();
+    if (birth.pid > 0)
+        return birth.pid;
+    errno = middle < 0 ? reason : birth.reason;
+    return failed(middle < 0 ? "vfork" : birth.step);
+}
