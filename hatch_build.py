@@ -26,7 +26,7 @@ SOURCES = Path(__file__).resolve().parent / "src" / "cloche_guest" / "jail" / "n
 BUILT = SOURCES / "built"
 PLATFORM = "linux_x86_64"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-fstack-protector-strong"]
-LIBRARY = ("libcloche-jail-1.so", ["step.c", "confine.c", "library.c"], [["-shared", "-fPIC"]])
+LIBRARY = ("libcloche-jail-1.so", ["step.c", "confine.c", "heap.c", "library.c"], [["-shared", "-fPIC"]])
 TARGETS = (LIBRARY,)
 """(name, sources, the ways to link it: the first that works is taken). The number in the names is that of what they
 share with the Python code (cloche.backends.jail.programs): one that does not fit is not found."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 40
 
 _SECCOMP_SET_MODE_FILTER = 1
+
+_MADV_COLLAPSE = 25
+_LARGE_PAGE = 2 << 20
 
 # Numbers that differ between machines; the newer ones (from 424 on) are the same everywhere.
 _NUMBERS = {
@@ -112,6 +116,28 @@ def enter(
         "iPQHP", landlock, ctypes.addressof(amounts), len(limits), len(program) // 8, ctypes.addressof(instructions)
     )
     _check_library(_library.cloche_enter(seat, namespaces, *descriptors, confinement))
+
+
+def gather_heap() -> None:
+    """Before the imports that all sessions share: keep what they allocate together, so that it fits large pages."""
+    if _library is not None:
+        arena = 1 << 20 if sys.version_info >= (3, 10) else 256 << 10
+        _check_library(_library.cloche_gather_heap(ctypes.c_size_t(arena)))
+
+
+def settle_heap() -> None:
+    """After them: make large pages of all memory that can be. Then a fork copies, and an exit takes apart, a fraction
+    of the page tables. Kernels before 6.1 refuse, and where memory is in pieces it stays as it is."""
+    if _library is not None:
+        _check_library(_library.cloche_settle_heap())
+    with open("/proc/self/maps") as handle:
+        mappings = [line.split() for line in handle]
+    for place, rights, _, _, inode, *name in mappings:
+        if rights == "rw-p" and inode == "0" and (not name or name == ["[heap]"]):
+            first, end = (int(number, 16) for number in place.split("-"))
+            first, end = -(-first // _LARGE_PAGE) * _LARGE_PAGE, end // _LARGE_PAGE * _LARGE_PAGE
+            if first < end:
+                _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _MADV_COLLAPSE)
 
 
 def _check_library(result: int) -> int:

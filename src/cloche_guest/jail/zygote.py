@@ -32,6 +32,7 @@ class Zygote:
     def prepare(self) -> list[str]:
         """Import what is wanted; what is absent or broken is left out. Names of what was imported."""
         done = []
+        syscalls.gather_heap()
         for name in self._options["preload"]:
             try:
                 importlib.import_module(name)
@@ -40,6 +41,7 @@ class Zygote:
             done.append(name)
         gc.collect()
         gc.freeze()
+        syscalls.settle_heap()
         return done
 
     def serve(self) -> None:

@@ -2,6 +2,7 @@
  * since 3.7, declared here and not taken from Python.h: one build serves every interpreter. */
 #define _GNU_SOURCE
 #include "confine.h"
+#include "heap.h"
 #include "step.h"
 
 #include <errno.h>
@@ -20,10 +21,22 @@ extern void PyOS_AfterFork_Child(void);
 EXPORT const char *cloche_failed_step(void);
 EXPORT int cloche_enter(int seat, int namespaces, int wire, int out, int err, const struct confinement *how);
 EXPORT int cloche_fork_away(const int (*namespaces)[2], int count);
+EXPORT int cloche_gather_heap(size_t arena);
+EXPORT int cloche_settle_heap(void);
 
 const char *cloche_failed_step(void)
 {
     return failed_step();
+}
+
+int cloche_gather_heap(size_t arena)
+{
+    return gather_heap(arena);
+}
+
+int cloche_settle_heap(void)
+{
+    return settle_heap();
 }
 
 /* Go into a seat and give up everything that is not needed there. */
