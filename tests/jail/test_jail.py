@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import cloche
+from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.session.folder import process_start
 
 SOURCES = Path(cloche.__file__).resolve().parent.parent
@@ -43,9 +44,9 @@ def test_only_the_view_exists(either_path: str) -> None:
     with jail() as sandbox:
         seen = sandbox.execute(
             "import os\n"
-            "(os.path.exists('/home'), os.path.exists('/var'), os.path.exists('/etc/shadow'), os.listdir('/.host'))"
+            "(os.path.exists('/home'), os.path.exists('/var'), os.path.exists('/etc/shadow'), os.listdir('/run'))"
         )
-    assert seen.value == "(False, False, False, [])"
+    assert seen.value == "(False, False, False, ['cloche'])"
 
 
 def test_system_and_libraries_cannot_be_written(either_path: str) -> None:
@@ -186,16 +187,20 @@ def _running(word: str) -> bool:
 
 
 USER = """
-import json, cloche
+import json, os, cloche
 with cloche.create_sandbox(backend="jail") as sandbox:
     first = sandbox.execute("import os\\nprint(os.getuid(), os.getpid())")
     sandbox.put_file("in", b"x")
     second = sandbox.execute("open('out', 'w').write(open('in').read())")
+os.mkdir("given")
+with cloche.create_sandbox(backend="jail", workspace="given") as sandbox:
+    sandbox.execute("open('theirs', 'w').write('x')").check()
     print(json.dumps([first.stdout, first.isolation.name, first.error, list(second.files_created), second.error]))
+print(os.listdir("given"))
 """
 
 
-def test_an_ordinary_user_gets_the_same_wall(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_ordinary_user_gets_the_same_wall(either_path: str) -> None:
     if os.getuid() != 0:
         pytest.skip("the tests run as an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
@@ -212,10 +217,12 @@ def test_an_ordinary_user_gets_the_same_wall(tmp_path_factory: pytest.TempPathFa
             cwd=folder / "home",
             env={
                 "PYTHONPATH": str(folder / "src"), "HOME": str(folder / "home"), "TMPDIR": str(folder / "home"),
-                "PATH": "/usr/bin",
+                "PATH": "/usr/bin", PURE_VARIABLE: "1" if either_path == "pure" else "",
             },
         )  # fmt: skip
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["1000 2\n", "SEALED", None, ["out"], None]
+    first, second = done.stdout.splitlines()
+    assert json.loads(first) == ["1000 2\n", "SEALED", None, ["out"], None]
+    assert second == "['theirs']"

@@ -1,7 +1,7 @@
-"""Folders of the host for jails that root starts: prepared outside, where the rights to do so still are.
+"""Folders of the host that are given to a jail: prepared outside of its view, where they still exist.
 
-The guest's user owns nothing on the host. A folder that is given as a workspace is mounted with its owner mapped to
-that user: inside, the files are the guest's; on disk, what it makes belongs to the folder's owner.
+Where root starts the jail, the guest's user owns nothing on the host. Such a folder is mounted with its owner mapped
+to that user: inside, the files are the guest's; on disk, what it makes belongs to the folder's owner.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import socket
 
 from cloche_guest.jail import messages, syscalls
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
-def serve_folders(line: socket.socket, child: int, uid: int, gid: int) -> None:
+
+def serve_folders(line: socket.socket, child: int, bind: Callable[[str], int]) -> None:
     """Until the jail's own process ends or the host goes away. Never returns."""
     watch = select.poll()
     end = os.pidfd_open(child)
@@ -28,7 +32,7 @@ def serve_folders(line: socket.socket, child: int, uid: int, gid: int) -> None:
             watch.unregister(line.fileno())
             continue
         try:
-            tree = _prepare(message["folder"], uid, gid)
+            tree = bind(message["folder"])
         except OSError as exc:
             messages.send(line, {"error": str(exc)})
         else:
@@ -36,7 +40,22 @@ def serve_folders(line: socket.socket, child: int, uid: int, gid: int) -> None:
             os.close(tree)
 
 
-def _prepare(path: str, uid: int, gid: int) -> int:
+def bind_folder(path: str) -> int:
+    """A detached mount of the folder, as it is: it belongs to whoever the guest is outside."""
+    folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        tree = syscalls.clone_tree(folder, recursive=True)
+    finally:
+        os.close(folder)
+    try:
+        syscalls.set_mount_attributes(tree, syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV, recursive=True)
+    except OSError:
+        os.close(tree)
+        raise
+    return tree
+
+
+def bind_for_user(path: str, uid: int, gid: int) -> int:
     """A detached mount of the folder, its owner mapped to the guest's user."""
     folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

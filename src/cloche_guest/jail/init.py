@@ -8,7 +8,7 @@ import signal
 import socket
 
 from cloche_guest.jail import messages, syscalls, view
-from cloche_guest.jail.folders import serve_folders
+from cloche_guest.jail.folders import bind_folder, bind_for_user, serve_folders
 from cloche_guest.jail.seat import make_seat
 from cloche_guest.jail.zygote import Zygote
 
@@ -54,21 +54,35 @@ def main(argv: list[str]) -> None:
 def _split_off(options: dict[str, Any], host: socket.socket, folders: socket.socket) -> list[tuple[str, int]]:
     """Enter new namespaces as PID 1, with the trees of the view opened on the way.
 
-    As root: become somebody else, keeping the rights over the namespaces, but only after the trees are open: an
-    interpreter may lie below a folder that nobody else can enter.
+    The process that we leave outside of the view gives folders of the host to the jail, with the rights that it has.
     """
+    if os.getuid() == options["uid"]:
+        syscalls.unshare(_NAMESPACES)
+        _write_maps("self", options)
+        child = os.fork()
+        if child:
+            host.close()  # its end must mean that the init has ended
+            serve_folders(folders, child, bind_folder)
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        return view.open_trees(options["trees"])
+    return _leave_root(options, host, folders)
+
+
+def _leave_root(options: dict[str, Any], host: socket.socket, folders: socket.socket) -> list[tuple[str, int]]:
+    """As root: become somebody else, keeping the rights over the namespaces, but only after the trees are open: an
+    interpreter may lie below a folder that nobody else can enter."""
     ready_read, ready_write = os.pipe()
     mapped_read, mapped_write = os.pipe()
     pid = os.fork()
     if pid:
-        host.close()  # its end must mean that the init has ended
+        host.close()
         os.close(ready_write)
         os.close(mapped_read)
         if os.read(ready_read, 1):
-            _write_maps(pid, options["uid"], options["gid"])
+            _write_maps(str(pid), options)
             os.write(mapped_write, b"m")
         os.close(mapped_write)
-        serve_folders(folders, pid, options["uid"], options["gid"])
+        serve_folders(folders, pid, lambda path: bind_for_user(path, options["uid"], options["gid"]))
     os.close(ready_read)
     os.close(mapped_write)
     syscalls.unshare(_NAMESPACES)
@@ -76,12 +90,11 @@ def _split_off(options: dict[str, Any], host: socket.socket, folders: socket.soc
     if not os.read(mapped_read, 1):
         raise OSError(1, "the user map could not be written")
     trees = view.open_trees(options["trees"])
-    if os.getuid() != INSIDE:
-        syscalls.keep_capabilities()
-        os.setresgid(INSIDE, INSIDE, INSIDE)
-        os.setresuid(INSIDE, INSIDE, INSIDE)
-        syscalls.restore_effective_capabilities()
-        syscalls.set_dumpable(True)  # else our own /proc files would belong to root
+    syscalls.keep_capabilities()
+    os.setresgid(INSIDE, INSIDE, INSIDE)
+    os.setresuid(INSIDE, INSIDE, INSIDE)
+    syscalls.restore_effective_capabilities()
+    syscalls.set_dumpable(True)  # else our own /proc files would belong to root
     child = os.fork()
     if child:
         host.close()
@@ -91,13 +104,13 @@ def _split_off(options: dict[str, Any], host: socket.socket, folders: socket.soc
     return trees
 
 
-def _write_maps(pid: int, uid: int, gid: int) -> None:
+def _write_maps(process: str, options: dict[str, Any]) -> None:
     for name, text in (
         ("setgroups", "deny"),
-        ("uid_map", "%d %d 1" % (INSIDE, uid)),
-        ("gid_map", "%d %d 1" % (INSIDE, gid)),
+        ("uid_map", "%d %d 1" % (INSIDE, options["uid"])),
+        ("gid_map", "%d %d 1" % (INSIDE, options["gid"])),
     ):
-        with open("/proc/%d/%s" % (pid, name), "w") as handle:
+        with open("/proc/%s/%s" % (process, name), "w") as handle:
             handle.write(text)
 
 

@@ -16,7 +16,6 @@ WORKSPACE = "/app"
 PRIVATE = "/run/cloche"  # a seat's own home and temporary files
 HOME = PRIVATE + "/home"
 TEMPORARY = PRIVATE + "/tmp"
-HOST = "/.host"
 
 _READ_ONLY = syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc/alternatives", "/etc/fonts")
@@ -58,7 +57,6 @@ def build(trees: list[tuple[str, int]]) -> None:
     """Make the view and move into it. We are alone in a new mount namespace, with all rights over it."""
     syscalls.mount(None, "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
     devices = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in _DEVICES]
-    host = os.open("/", os.O_PATH | os.O_CLOEXEC)
     links = [(path, os.readlink(path)) for path in _SYSTEM if os.path.islink(path)]
     syscalls.mount("tmpfs", STAGE, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=4m,mode=755")
     for path, descriptor in trees:
@@ -68,7 +66,7 @@ def build(trees: list[tuple[str, int]]) -> None:
     for path, target in links:
         if not os.path.lexists(STAGE + path):
             os.symlink(target, STAGE + path)
-    for path in ("/etc", "/proc", "/dev", WORKSPACE, PRIVATE, HOST):
+    for path in ("/etc", "/proc", "/dev", WORKSPACE, PRIVATE):
         os.makedirs(STAGE + path, 0o755, exist_ok=True)
     for path, text in _MADE_UP.items():
         with open(STAGE + path, "w") as handle:
@@ -78,8 +76,6 @@ def build(trees: list[tuple[str, int]]) -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink("/proc/self/fd/%d" % number, STAGE + "/dev/" + name)
     syscalls.mount("proc", STAGE + "/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-    # Kept for the init alone, to bind folders that are given later; every seat lets go of it before a worker comes.
-    _place(HOST, host, syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV, recursive=True)
     if not os.path.lexists(STAGE + "/tmp"):  # an interpreter may lie there
         os.symlink(TEMPORARY, STAGE + "/tmp")
     _furnish_private("size=64m,mode=700", STAGE)  # for the zygote's imports; a seat has its own over it
@@ -125,17 +121,9 @@ def furnish_seat(options: dict[str, Any], tree: int) -> int:
     processes. Returns the workspace's descriptor."""
     plain = syscalls.MS_NOSUID | syscalls.MS_NODEV
     quota = "size=%d,nr_inodes=%d,mode=700" % (options["workspace_bytes"], options["workspace_files"])
-    given = options.get("workspace")
     if tree >= 0:
         syscalls.attach_tree(tree, WORKSPACE)
         os.close(tree)
-    elif given:
-        source = os.open(HOST + given, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        tree = syscalls.clone_tree(source, recursive=True)
-        syscalls.set_mount_attributes(tree, syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV, recursive=True)
-        syscalls.attach_tree(tree, WORKSPACE)
-        os.close(tree)
-        os.close(source)
     else:
         syscalls.mount("tmpfs", WORKSPACE, "tmpfs", plain, quota)
     _furnish_private(quota, "")
@@ -143,5 +131,4 @@ def furnish_seat(options: dict[str, Any], tree: int) -> int:
         _cover_tmp(quota, options.get("under_tmp", []))
     # without those it may not look into: the command line of our PID 1 names places of the host
     syscalls.mount("proc", "/proc", "proc", plain | syscalls.MS_NOEXEC, "subset=pid,hidepid=ptraceable")
-    syscalls.unmount(HOST)
     return os.open(WORKSPACE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -130,7 +130,7 @@ class Broker:
         return spares.claim()
 
     def map_folder(self, path: str) -> int:
-        """A mount of a host folder for the guest's user; only where we are root and can make one."""
+        """A mount of a host folder for the guest's user."""
         with self._lock:
             messages.send(self._folders, {"folder": path})
             message, descriptors = messages.receive(self._folders)
@@ -139,7 +139,7 @@ class Broker:
             raise StartError(
                 f"the workspace {path} cannot be given to the jail",
                 cause=why,
-                remedy="run as an ordinary user, use a file system with mapped mounts, or leave workspace out",
+                remedy="use a folder of your own (as root: on a file system with mapped mounts), or leave it out",
             )
         return descriptors[0]
 

@@ -142,7 +142,7 @@ class JailChannel(Channel):
         try:
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
-                if options.get("workspace") and os.getuid() == 0:
+                if options.get("workspace"):
                     tree = seat.broker.map_folder(options["workspace"])
                     lines.append(tree)
                 self._ticket = seat.ticket = seat.broker.request(options, lines)
