@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import Any
 
 from cloche.errors import PolicyError
@@ -53,6 +54,9 @@ class ExecutionPolicy:
     network: bool | None = _setting(None, "False demands a wall without network; None takes the backend's own.")
     deterministic: bool = _setting(False, "Fix clock, randomness and hash seed (backends that can).")
     protect_state: bool = _setting(False, "A killed cell returns to the state before it (backends that can).")
+    preload: tuple[str, ...] | None = _setting(
+        None, "Modules imported ahead of sessions (walls that fork them); None: the scientific stack; (): none."
+    )
     environment: Mapping[str, str] = field(
         default_factory=dict,
         metadata={"doc": "Environment variables given to the guest, beside a short allow-list.", "minimum": None},
@@ -80,9 +84,20 @@ class ExecutionPolicy:
         elif kind.startswith("bool"):
             if not isinstance(value, bool):
                 self._refuse(item.name, f"must be True or False, not {value!r}")
+        elif item.name == "preload":
+            self._check_preload(value)
+            object.__setattr__(self, item.name, tuple(value))
         elif item.name == "environment":
             self._check_environment(value)
             object.__setattr__(self, item.name, dict(value))
+
+    @staticmethod
+    def _check_preload(given: Any) -> None:
+        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+            ExecutionPolicy._refuse("preload", f"must be a list of module names, not {given!r:.60}")
+        for name in given:
+            if not name.isascii() or not all(part.isidentifier() and not iskeyword(part) for part in name.split(".")):
+                ExecutionPolicy._refuse("preload", f"cannot hold {name!r:.60}: it is not the name of a module")
 
     @staticmethod
     def _check_environment(given: Any) -> None:

@@ -45,6 +45,7 @@ JAIL_MODULES = (
     "jail.view",
     "jail.folders",
     "jail.seat",
+    "jail.preload",
     "jail.worker",
     "jail.zygote",
     "jail.init",

@@ -152,7 +152,8 @@ def test_a_folder_that_was_removed_under_us_has_no_file(tmp_path, monkeypatch):
         ("NETWORK", "no", "network", False),
         ("NETWORK", "TRUE", "network", True), ("MEMORY", "100_000_000", "memory_bytes", 100_000_000),
         ("MINIMUM_ISOLATION", "Process", "minimum_isolation", Isolation.PROCESS),
-        ("FUEL_BUDGET", "", "fuel_budget", None),
+        ("FUEL_BUDGET", "", "fuel_budget", None), ("PRELOAD", "numpy, os.path", "preload", ("numpy", "os.path")),
+        ("PRELOAD", "none", "preload", ()),
     ],
 )  # fmt: skip
 def test_a_variable_sets_a_field(name, text, field, value):

@@ -48,6 +48,20 @@ def test_an_environment_that_no_process_could_have_is_refused(value):
     assert caught.value.field == "environment"
 
 
+@pytest.mark.parametrize(
+    "value", ["numpy", 5, [5], ["a b"], ["a-b"], ["a..b"], [""], ["class"], [".a"], ["a\n"], ["é"]]
+)
+def test_what_is_no_list_of_modules_is_refused(value):
+    with pytest.raises(PolicyError) as caught:
+        ExecutionPolicy(preload=value)
+    assert caught.value.field == "preload"
+
+
+@pytest.mark.parametrize("value", [(), ("numpy",), ("os.path", "xml.dom.minidom"), ["numpy", "pandas"]])
+def test_modules_to_import_ahead_are_kept_in_their_order(value):
+    assert ExecutionPolicy(preload=value).preload == tuple(value)
+
+
 @pytest.mark.parametrize("value", ["sealed", "SEALED", " Sealed ", 3, Isolation.SEALED])
 def test_a_tier_may_be_given_in_several_ways(value):
     assert ExecutionPolicy(minimum_isolation=value).minimum_isolation is Isolation.SEALED

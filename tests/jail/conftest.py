@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloche.backends.jail.broker import brokers
+from cloche.backends.jail.houses import houses
 from cloche.backends.jail.programs import PURE_VARIABLE, programs
 
 
 @pytest.fixture(autouse=True)
 def no_jail_left() -> Iterator[None]:
     yield
-    brokers.close()
+    houses.close()
 
 
 @pytest.fixture(params=["compiled", "pure"])

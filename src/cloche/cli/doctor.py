@@ -16,7 +16,7 @@ from cloche.cli.options import json_option
 from cloche.cli.terminal import neutralise, people_console, write_json
 from cloche.config import find_config_file, load_config
 from cloche.errors import ClocheError
-from cloche.factory import choose_backend, probe_backends
+from cloche.factory import choose_backend, find_backend, probe_backends
 from cloche.paths import cache_dir, sessions_dir
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ _DEVELOPMENT = ("dev", "docs", "bench")
 
 @click.command()
 @click.option("--python", metavar="PATH", help="Ask about this interpreter.")
+@click.option("--preload", is_flag=True, help="Also import what sessions find imported, and say what is broken.")
 @json_option
-def command(python: str | None, as_json: bool) -> int:
+def command(python: str | None, preload: bool, as_json: bool) -> int:
     """Show every backend and isolation layer: there or not, why, and what to type to get it."""
-    findings = examine(python)
+    findings = examine(python, preload=preload)
     if as_json:
         write_json(findings)
     else:
@@ -44,13 +45,18 @@ def command(python: str | None, as_json: bool) -> int:
     return 0 if findings["ok"] else CODE_FAILED
 
 
-def examine(python: str | None = None) -> dict[str, Any]:
-    """Everything there is to know, as plain data."""
+def examine(python: str | None = None, *, preload: bool = False) -> dict[str, Any]:
+    """Everything there is to know, as plain data. `preload`: also what takes its time to find out."""
     config = load_config()
     options = {**config.options}
     if python or config.python:
         options["python"] = python or config.python
     backends = {name: _backend(found) for name, found in probe_backends(**options).items()}
+    if preload:
+        for name in [name for name, found in backends.items() if found["available"]]:
+            backend = find_backend(name)
+            known = {key: value for key, value in options.items() if key in backend.options}
+            backends[name]["details"] |= backend.look_closer(config.policy, **known)
     file = find_config_file()
     return {
         "version": __version__,

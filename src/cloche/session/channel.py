@@ -116,6 +116,11 @@ class Backend(ABC):
     def probe(cls, **options: Any) -> Availability:
         """Whether it can run here; quick (under 100 ms) and without side effects."""
 
+    @classmethod
+    def look_closer(cls, policy: ExecutionPolicy, **options: Any) -> Mapping[str, Any]:  # noqa: ARG003 - most have none
+        """Details that take too long to find for `probe`; asked for by ``cloche doctor --preload``."""
+        return {}
+
     def release(self) -> None:  # noqa: B027 - most backends keep nothing
         """Give up what outlives a guest, such as the files of the session."""
 

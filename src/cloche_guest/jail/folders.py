@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def serve_folders(line: socket.socket, child: int, bind: Callable[[str], int]) -> None:
     """Until the jail's own process ends or the host goes away. Never returns."""
     watch = select.poll()
-    end = os.pidfd_open(child)
+    end = syscalls.pidfd_open(child)
     watch.register(end, select.POLLIN)
     watch.register(line.fileno(), select.POLLIN)
     while True:

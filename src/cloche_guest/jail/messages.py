@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import socket
+from array import array
 
 from cloche_guest.wire import dumps, loads
 
@@ -31,15 +32,20 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def send(to: socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
     """Send one message."""
-    socket.send_fds(to, [pack(message)], list(descriptors))
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))] if descriptors else []
+    to.sendmsg([pack(message)], rights)  # `send_fds` came with 3.9
 
 
 def receive(source: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """The next message; None when the other end is gone."""
+    descriptors = array("i")
     try:
-        data, descriptors, _, _ = socket.recv_fds(source, MAX_PACKET, MAX_DESCRIPTORS)
+        room = socket.CMSG_LEN(MAX_DESCRIPTORS * descriptors.itemsize)
+        data, rights, _, _ = source.recvmsg(MAX_PACKET, room, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         return None, []
+    for _, _, payload in rights:
+        descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
     if not data:
         return None, list(descriptors)
     return unpack(data), list(descriptors)

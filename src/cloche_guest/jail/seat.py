@@ -27,9 +27,9 @@ def make_seat(options: dict[str, Any], control: int, tree: int, own_pid_namespac
     theirs.close()
     with ours:
         message, descriptors = messages.receive(ours)
-    pidfd = os.pidfd_open(pid)
+    pidfd = syscalls.pidfd_open(pid)
     if message is None or not descriptors:
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        syscalls.pidfd_send_signal(pidfd, signal.SIGKILL)
         os.close(pidfd)
         raise OSError(5, (message or {}).get("error", "the seat was not made"))
     return pidfd, descriptors[0]

@@ -54,6 +54,7 @@ _NUMBERS = {
     "aarch64": {"pivot_root": 41, "capset": 91, "seccomp": 277},
 }
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_PIDFD_OPEN, _PIDFD_SEND_SIGNAL = 434, 424
 _CLOSE_RANGE = 436
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
@@ -152,6 +153,16 @@ def unshare(flags: int) -> None:
 def setns(descriptor: int, flags: int) -> None:
     """Enter the namespaces of a process (by pidfd) or one namespace (by its file)."""
     _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(flags)), "setns")
+
+
+def pidfd_open(pid: int) -> int:
+    """A handle of a process (`os.pidfd_open` came with 3.9)."""
+    return _syscall("pidfd_open", _PIDFD_OPEN, pid, 0)
+
+
+def pidfd_send_signal(descriptor: int, number: int) -> None:
+    """Signal the process of a handle."""
+    _syscall("pidfd_send_signal", _PIDFD_SEND_SIGNAL, descriptor, number, None, 0)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

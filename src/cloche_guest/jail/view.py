@@ -69,8 +69,8 @@ def build(trees: list[tuple[str, int]]) -> None:
     for path in ("/etc", "/proc", "/dev", WORKSPACE, PRIVATE):
         os.makedirs(STAGE + path, 0o755, exist_ok=True)
     for path, text in _MADE_UP.items():
-        with open(STAGE + path, "w") as handle:
-            handle.write(text)
+        with open(STAGE + path, "wb") as handle:  # bytes: a codec might have to be read from where we cannot any more
+            handle.write(text.encode())
     os.symlink("/proc/self/fd", STAGE + "/dev/fd")
     os.symlink(TEMPORARY, STAGE + "/dev/shm")
     for number, name in enumerate(("stdin", "stdout", "stderr")):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-import importlib
 import os
 import select
 import socket
 import sys
 
 from cloche_guest.jail import messages, syscalls, worker
+from cloche_guest.jail.preload import import_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,25 +28,13 @@ class Zygote:
         self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
         self._watch = select.poll()
 
-    def prepare(self) -> list[str]:
-        """Import what is wanted; what is absent or broken is left out. Names of what was imported."""
-        done = []
-        syscalls.gather_heap()
-        for name in self._options["preload"]:
-            try:
-                importlib.import_module(name)
-            except BaseException:
-                continue
-            done.append(name)
-        gc.collect()
-        gc.freeze()
-        syscalls.settle_heap()
-        return done
-
     def serve(self) -> None:
         """Until the init goes away."""
         _settle(self._options)
-        messages.send(self._host, {"ready": True, "imported": self.prepare()})
+        syscalls.gather_heap()
+        left_out = import_all(self._options["preload"], lambda message: messages.send(self._host, message))
+        syscalls.settle_heap()
+        messages.send(self._host, {"ready": True, "left_out": left_out})
         self._watch.register(self._line.fileno(), select.POLLIN)
         while True:
             # by handle and not by signal: a signal just before the wait would be heard only after it
@@ -67,7 +54,7 @@ class Zygote:
         if pid == 0:
             worker.run(request, wire, out, err, seat, self._program, groups)
         syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
-        pidfd = os.pidfd_open(pid)
+        pidfd = syscalls.pidfd_open(pid)
         self._workers[pidfd] = (pid, end)
         self._watch.register(pidfd, select.POLLIN)
         messages.send(self._host, {"session": request["id"]}, [pidfd, seat, workspace])

@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.interpreter import Interpreter, examine
-from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT, brokers
+from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT
 from cloche.backends.jail.channel import JailChannel, Seat
+from cloche.backends.jail.houses import NOT_INSTALLED, SCIENTIFIC, houses
 from cloche.backends.jail.programs import describe_programs
 from cloche.backends.native import NativeBackend
 from cloche.errors import ClocheError
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.session.workspace import Workspace
 
-SCIENTIFIC = (
-    "numpy", "pandas", "scipy", "scipy.stats", "sklearn", "matplotlib", "matplotlib.pyplot", "seaborn",
-    "statsmodels.api",
-)  # fmt: skip
 REMEDY = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces), or use native"
 WORKSPACE_FILES = 16_384
 SCOPED = 6
@@ -67,25 +64,25 @@ class JailBackend(NativeBackend):
 
     @classmethod
     def shut_down(cls) -> None:
-        brokers.close()
+        houses.close()
 
     def release(self) -> None:
         seat, self._seat = self._seat, None
         if seat is not None:
             seat.close()
 
-    def _take_channel(self, python: str | None, options: dict[str, Any]) -> JailChannel:
+    def _take_channel(self, interpreter: Interpreter, preload: tuple[str, ...], options: dict[str, Any]) -> JailChannel:
         """Another worker in our seat, a spare, or a session made for us."""
         if self._seat is not None and self._seat.usable:
             return JailChannel(self._seat, options)
         self.release()
-        broker = brokers.for_session(python, SCIENTIFIC)
-        spare = broker.claim_spare(options) if "workspace" not in options else None
-        if spare is not None:
-            self._seat, channel = spare
-            return channel
-        self._seat = Seat(broker, options.get("workspace"))
-        return JailChannel(self._seat, options)
+        with houses.lease(interpreter, preload) as broker:
+            spare = broker.claim_spare(options) if "workspace" not in options else None
+            if spare is not None:
+                self._seat, channel = spare
+                return channel
+            self._seat = Seat(broker, options.get("workspace"))
+            return JailChannel(self._seat, options)
 
     def expected_isolation(self) -> Isolation:
         return Isolation.SEALED
@@ -98,15 +95,26 @@ class JailBackend(NativeBackend):
         if not found.available:
             return found
         try:
-            brokers.trial(os.fspath(python) if python is not None else None)
+            interpreter = examine(python, "jail")
+            houses.trial(interpreter)
         except ClocheError as exc:
             return Availability(False, f"the jail does not start: {exc.cause or exc.message}", REMEDY)
         details = {**found.details, "programs": describe_programs()}
         return Availability(True, isolation=Isolation.SEALED, layers=jail_layers(), details=details)
 
+    @classmethod
+    def look_closer(
+        cls, policy: ExecutionPolicy, *, python: str | os.PathLike[str] | None = None, **_: Any
+    ) -> dict[str, Any]:
+        house = houses.warm(examine(python, "jail"), _modules(policy))
+        found = [name for name in house.preload if name not in house.left_out]
+        broken = [f"{name} ({why})" for name, why in house.left_out.items() if why != NOT_INSTALLED]
+        absent = [name for name, why in house.left_out.items() if why == NOT_INSTALLED]
+        told = {"preloaded": found, "not installed": absent, "broken at import": broken}
+        return {what: ", ".join(names) for what, names in told.items() if names}
+
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> JailChannel:  # type: ignore[override]  # another kind of channel, by design
-        python = os.fspath(self._python) if self._python is not None else None
-        interpreter = examine(python, "jail")
+        interpreter = examine(self._python, "jail")
         layers = tuple(layer.name for layer in jail_layers() if layer.active)
         options: dict[str, Any] = {
             "workspace_bytes": policy.workspace_bytes,
@@ -119,10 +127,15 @@ class JailBackend(NativeBackend):
         }
         if not workspace.private:
             options["workspace"] = str(workspace.root)
-        channel = self._take_channel(python, options)
+        channel = self._take_channel(interpreter, _modules(policy), options)
         channel.layers = layers
         channel.greeting = _greeting(interpreter, policy)
         return channel
+
+
+def _modules(policy: ExecutionPolicy) -> tuple[str, ...]:
+    """What its sessions find imported."""
+    return SCIENTIFIC if policy.preload is None else policy.preload
 
 
 def _greeting(interpreter: Interpreter, policy: ExecutionPolicy) -> dict[str, Any]:

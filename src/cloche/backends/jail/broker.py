@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import json
 import os
 import select
+import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.interpreter import Interpreter, examine
 from cloche.backends.jail.programs import programs
 from cloche.backends.jail.spares import Spares
 from cloche.errors import StartError
+from cloche.session.callback_threads import threads
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cloche.backends.interpreter import Interpreter
     from cloche.backends.jail.channel import JailChannel, Seat
 
 START_PATIENCE = 10.0
+IMPORT_PATIENCE = 60.0
+"""Of one module. A library that takes longer to import is left out."""
 STOP_PATIENCE = 5.0
 DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
 """Set: what the jail's own processes complain about is shown."""
@@ -58,18 +62,26 @@ class Ticket:
 
 
 class Broker:
-    """One jail of this process: its init, its zygote, and what they answered."""
+    """One jail of this process: its init, its zygote, and what they answered. Any thread may ask."""
 
     def __init__(self, interpreter: Interpreter, preload: Sequence[str]) -> None:
+        self.interpreter = interpreter
         self.preload = tuple(preload)
         self.ready = False
-        self.imported: tuple[str, ...] = ()
+        self.importing: str | None = None
+        """What its zygote is importing, or was when it ended."""
+        self.left_out: dict[str, str] = {}
+        """What could not be imported, and why."""
+        self.sessions = 0
+        """How many were made, spares included."""
         self._numbers = itertools.count(1)
         self._tickets: dict[int, Ticket] = {}
-        self._lock = threading.Lock()
         self._owner = os.getpid()
         self._failure: str | None = None
         self._spares: dict[str, Spares] = {}
+        self._seats = 0
+        self._retired = False
+        self._make_locks()
         self.user = _file_user()
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
@@ -82,6 +94,12 @@ class Broker:
                 pass_fds=lines, start_new_session=True,
             )  # fmt: skip
         messages.send(self._line, self._configuration(interpreter))
+
+    def _make_locks(self) -> None:
+        self._state = threading.Lock()  # never held while waiting
+        self._sending = threading.Lock()
+        self._reading = threading.Lock()  # held by the one who waits for all
+        self._mapping = threading.Lock()
 
     def _configuration(self, interpreter: Interpreter) -> dict[str, Any]:
         compiled = programs()
@@ -109,12 +127,14 @@ class Broker:
     def request(self, options: dict[str, Any], descriptors: list[int], *, again: bool = False) -> Ticket:
         """Ask for a session over these descriptors (`again`: in a seat that is there). Returns at once."""
         ticket = Ticket(next(self._numbers))
-        with self._lock:
+        self.sessions += 1
+        with self._state:
             self._tickets[ticket.number] = ticket
-            try:
+        try:
+            with self._sending:
                 messages.send(self._line, {**options, "id": ticket.number, "again": again}, descriptors)
-            except OSError as exc:
-                self._fail(f"the jail is gone: {exc}")
+        except OSError as exc:
+            self._fail(f"the jail is gone: {exc}")
         return ticket
 
     def claim_spare(self, options: dict[str, Any]) -> tuple[Seat, JailChannel] | None:
@@ -131,7 +151,7 @@ class Broker:
 
     def map_folder(self, path: str) -> int:
         """A mount of a host folder for the guest's user."""
-        with self._lock:
+        with self._mapping:
             messages.send(self._folders, {"folder": path})
             message, descriptors = messages.receive(self._folders)
         if not descriptors:
@@ -150,45 +170,60 @@ class Broker:
             left = end - time.monotonic()
             if left <= 0:
                 raise StartError("the jail did not answer in time")
-            self.look(min(left, 0.5))
+            self.look(min(left, 0.5), ticket)
         if ticket.error is not None:
             raise StartError("the jail could not make a session", cause=ticket.error)
         return ticket
 
-    def wait_ready(self, timeout: float) -> None:
-        """Wait until its zygote has come up."""
-        end = time.monotonic() + timeout
+    def wait_ready(self) -> None:
+        """Wait until its zygote has come up and has imported what it should."""
+        seen, end = None, time.monotonic() + START_PATIENCE
         while not self.ready:
             if self._failure is not None:
                 raise StartError("the jail did not start", cause=self._failure)
+            if self.importing != seen:
+                seen, end = self.importing, time.monotonic() + IMPORT_PATIENCE
             if time.monotonic() > end:
                 raise StartError("the jail did not start in time")
             self.look(0.1)
 
-    def look(self, timeout: float) -> None:
-        """Take all that has been answered."""
-        with self._lock:
+    def look(self, timeout: float, ticket: Ticket | None = None) -> None:
+        """Take all that has been answered. Whoever waits (for `ticket`) may find that another has read its answer."""
+        if not (self._reading.acquire(timeout=timeout) if timeout else self._reading.acquire(blocking=False)):
+            return
+        try:
             if self._failure is not None or self._line.fileno() < 0:
                 self._fail(self._failure or "closed")
+            elif ticket is None or not ticket.arrived:
+                self._read(timeout)
+        finally:
+            self._reading.release()
+
+    def _read(self, timeout: float) -> None:
+        poll = select.poll()
+        poll.register(self._line.fileno(), select.POLLIN)
+        while poll.poll(timeout * 1000):
+            message, descriptors = messages.receive(self._line)
+            self._take(message, descriptors)
+            if message is None:
                 return
-            poll = select.poll()
-            poll.register(self._line.fileno(), select.POLLIN)
-            while poll.poll(timeout * 1000):
-                message, descriptors = messages.receive(self._line)
-                self._take(message, descriptors)
-                if message is None:
-                    return
-                timeout = 0
+            timeout = 0
 
     def _take(self, message: dict[str, Any] | None, descriptors: list[int]) -> None:
         if message is None:
             self._fail("the jail's init ended")
+        elif "importing" in message:
+            self.importing = message["importing"]
+        elif "unfit" in message:
+            self._fail(message["why"])
         elif "ready" in message:
-            self.ready, self.imported = True, tuple(message.get("imported", ()))
+            self.left_out, self.importing = dict(message.get("left_out") or {}), None
+            self.ready = True
         elif "error" in message and "failed" not in message:
             self._fail(message["error"])
         else:
-            ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
+            with self._state:
+                ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
             if ticket is None:
                 for descriptor in descriptors:
                     os.close(descriptor)
@@ -200,23 +235,53 @@ class Broker:
             ticket.arrived = True
 
     def _fail(self, why: str) -> None:
-        self._failure = why
-        for ticket in self._tickets.values():
+        with self._state:
+            self._failure = why
+            tickets, self._tickets = self._tickets, {}
+        for ticket in tickets.values():
             ticket.error, ticket.arrived = why, True
-        self._tickets.clear()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Somebody has a seat here."""
+        with self._state:
+            self._seats += 1
+
+    def let_go(self) -> None:
+        """A seat was given up. A retired jail ends with the last one."""
+        with self._state:
+            self._seats -= 1
+            over = self._retired and not self._seats
+        if over and self._owner == os.getpid():
+            threads.run(self.close)
+
+    def retire(self) -> None:
+        """Another one takes the new sessions; this one lives on for those that it has."""
+        with self._state:
+            self._retired = True
+        for spares in list(self._spares.values()):
+            spares.close()
+        with self._state:
+            over = not self._seats
+        if over:
+            self.close()
 
     def leave(self) -> None:
         """In a forked child: let go of the parent's jail without touching it."""
+        self._make_locks()  # whoever held one is not here
         self._process.returncode = 0  # the parent's child, not ours
         self._line.close()
         self._folders.close()
 
     def close(self) -> None:
         """End the jail and every session in it."""
-        for spares in self._spares.values():
+        for spares in list(self._spares.values()):
             spares.close()
-        with self._lock:
-            self._fail(self._failure or "closed")
+        self._fail(self._failure or "closed")
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)  # whoever waits on it wakes up
+        with self._reading, self._sending, self._mapping:
             self._line.close()
             self._folders.close()
         try:
@@ -245,61 +310,3 @@ def _trees(interpreter: Interpreter) -> list[str]:
         *interpreter.path,
     }
     return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))
-
-
-class Brokers:
-    """The jails of this process: a bare one for the first session, a warm one for all later ones."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: dict[tuple[str | None, tuple[str, ...]], Broker] = {}
-        self._asked: dict[tuple[str | None, tuple[str, ...]], int] = {}
-        os.register_at_fork(after_in_child=self._forget)
-
-    def for_session(self, python: str | None, preload: tuple[str, ...]) -> Broker:
-        """The broker to ask. The first session of a process never waits for imports."""
-        key = (python, preload)
-        with self._lock:
-            self._asked[key] = asked = self._asked.get(key, 0) + 1
-            if preload and asked > 1:
-                warm = self._get(python, preload)
-                warm.look(0)
-                if warm.ready:
-                    return warm
-            return self._get(python, ())
-
-    def trial(self, python: str | None) -> None:
-        """Start a jail to see whether one can be had here; it is the one that the first session will use."""
-        with self._lock:
-            broker = self._get(python, ())
-        broker.wait_ready(START_PATIENCE)
-
-    def _get(self, python: str | None, preload: tuple[str, ...]) -> Broker:
-        broker = self._found.get((python, preload))
-        if broker is not None and not broker.alive:
-            broker.close()
-            broker = None
-        if broker is None:
-            broker = self._found[python, preload] = Broker(examine(python, "jail"), preload)
-        return broker
-
-    def close(self) -> None:
-        """End all jails of this process."""
-        with self._lock:
-            brokers = list(self._found.values())
-            self._found.clear()
-            self._asked.clear()
-        for broker in brokers:
-            broker.close()
-
-    def _forget(self) -> None:
-        """A forked child must not keep its parent's jails alive, nor use them."""
-        self._lock = threading.Lock()
-        for broker in self._found.values():
-            broker.leave()
-        self._found.clear()
-        self._asked.clear()
-
-
-brokers = Brokers()
-atexit.register(brokers.close)

@@ -59,7 +59,9 @@ class Seat:
         self.ticket: Ticket | None = None
         """The answer that brought the seat."""
         self._clearing = 0
+        self._closed = False
         self.control, self.their_control = messages.pair()
+        broker.hold()
 
     def answer(self) -> Ticket:
         """Handles of the seat; waited for when they are first needed."""
@@ -104,6 +106,9 @@ class Seat:
 
     def close(self) -> None:
         """End it, and everything in it, and wait for that."""
+        if self._closed:
+            return
+        self._closed = True
         self.their_control.close()
         ticket = self.ticket
         if ticket is not None and self._owner == os.getpid():
@@ -118,6 +123,7 @@ class Seat:
             if descriptor >= 0:
                 with suppress(OSError):
                     os.close(descriptor)
+        self.broker.let_go()
 
 
 class JailChannel(Channel):

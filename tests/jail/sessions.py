@@ -1,0 +1,50 @@
+"""What the tests of the jail share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cloche
+
+PATIENCE = 30.0
+
+
+def jail(**options: object) -> cloche.SessionSandbox:
+    """A sandbox in the jail."""
+    return cloche.create_sandbox(backend="jail", **options)  # type: ignore[arg-type]  # options of any kind, on purpose
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Look until it holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.01)
+
+
+def value(sandbox: cloche.SessionSandbox, code: str) -> str | None:
+    """The value of a cell that must succeed."""
+    return sandbox.execute(code).check().value
+
+
+class Environment:
+    """A virtual environment whose packages a test chooses."""
+
+    def __init__(self, folder: Path) -> None:
+        base = Path(sys.executable).resolve()
+        self.python = folder / "bin" / "python"
+        self.packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        self.packages.mkdir(parents=True)
+        self.python.parent.mkdir()
+        self.python.symlink_to(base)
+        (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\n")
+
+    def install(self, name: str, source: str) -> None:
+        """A module of that name, all at once, as installers do it."""
+        fresh = self.packages / f".{name}.{os.urandom(4).hex()}"
+        fresh.write_text(source)
+        fresh.rename(self.packages / f"{name}.py")
