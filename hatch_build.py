@@ -26,8 +26,17 @@ SOURCES = Path(__file__).resolve().parent / "src" / "cloche_guest" / "jail" / "n
 BUILT = SOURCES / "built"
 PLATFORM = "linux_x86_64"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-fstack-protector-strong"]
-LIBRARY = ("libcloche-jail-1.so", ["step.c", "confine.c", "heap.c", "library.c"], [["-shared", "-fPIC"]])
-TARGETS = (LIBRARY,)
+LIBRARY = (
+    "libcloche-jail-1.so",
+    ["step.c", "mounts.c", "confine.c", "heap.c", "library.c"],
+    [["-shared", "-fPIC"]],
+)
+PROGRAM = (
+    "cloche-jail-1",
+    ["step.c", "packet.c", "mounts.c", "view.c", "folders.c", "pid_one.c", "seat.c", "zygote.c", "init.c"],
+    [["-static", "-s"], ["-s"]],  # static: hardly any page tables to copy for a seat; some systems lack the library
+)
+TARGETS = (LIBRARY, PROGRAM)
 """(name, sources, the ways to link it: the first that works is taken). The number in the names is that of what they
 share with the Python code (cloche.backends.jail.programs): one that does not fit is not found."""
 COMPILE_TIMEOUT = 120

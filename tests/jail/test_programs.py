@@ -53,7 +53,7 @@ def test_a_wheel_carries_the_programs(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, COMPILER)
     names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
     assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
-    assert any(name.startswith("libcloche-jail") for name in names)
+    assert {"cloche-jail-1", "libcloche-jail-1.so"} <= names
     assert not any(name.endswith((".c", ".h")) for name in names)
 
 
@@ -74,7 +74,10 @@ def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch: pytest.Mon
     from cloche.backends.jail import broker
     from cloche.backends.jail.programs import Programs
 
+    compiled = programs()
+    if compiled is None:
+        pytest.skip("the jail's C programs are not built here (make install, or python hatch_build.py)")
     (tmp_path / "broken.so").write_bytes(b"no library")
-    monkeypatch.setattr(broker, "programs", lambda: Programs(str(tmp_path / "broken.so")))
+    monkeypatch.setattr(broker, "programs", lambda: Programs(compiled.init, str(tmp_path / "broken.so")))
     with cloche.create_sandbox(backend="jail") as sandbox:
         assert sandbox.execute("1 + 1").value == "2"

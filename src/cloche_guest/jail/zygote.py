@@ -77,6 +77,21 @@ def _exit_code(status: int) -> int:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
+def serve_compiled_init(numbers: str) -> None:
+    """Be its zygote. The descriptors: our line to it, its line to the host, the library, the guest's own code."""
+    line, host, library, code = (int(number) for number in numbers.split(","))
+    syscalls.use_library("/proc/self/fd/%d" % library)
+    os.close(library)
+    os.close(code)
+    lines = [socket.socket(fileno=number) for number in (line, host)]
+    for one in lines:
+        one.set_inheritable(False)
+    configuration, _ = messages.receive(lines[0])
+    if configuration is None:
+        os._exit(0)
+    Zygote(lines[0], lines[1], configuration["zygote"]).serve()
+
+
 def _settle(options: dict[str, Any]) -> None:
     """The search path of the interpreter, as the host found it, and an environment made from nothing."""
     os.environ.clear()

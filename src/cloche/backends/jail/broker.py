@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.programs import programs
+from cloche.backends.jail.programs import Programs, programs
 from cloche.backends.jail.spares import Spares
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
@@ -86,14 +86,15 @@ class Broker:
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
         lines = [theirs.fileno(), their_folders.fileno()]
-        command = [*interpreter.command(), "--control", f"{lines[0]},{lines[1]}"]
+        compiled = programs() if interpreter.bundle is not None else None
+        command = interpreter.command() if compiled is None else [compiled.init]
         with theirs, their_folders:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [*command, "--control", f"{lines[0]},{lines[1]}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=None if os.environ.get(DEBUG_VARIABLE) else subprocess.DEVNULL, env={},
                 pass_fds=lines, start_new_session=True,
             )  # fmt: skip
-        messages.send(self._line, self._configuration(interpreter))
+        messages.send(self._line, self._configuration(interpreter, compiled))
 
     def _make_locks(self) -> None:
         self._state = threading.Lock()  # never held while waiting
@@ -101,11 +102,13 @@ class Broker:
         self._reading = threading.Lock()  # held by the one who waits for all
         self._mapping = threading.Lock()
 
-    def _configuration(self, interpreter: Interpreter) -> dict[str, Any]:
-        compiled = programs()
+    def _configuration(self, interpreter: Interpreter, compiled: Programs | None) -> dict[str, Any]:
+        *command, guest = interpreter.command()
         return {
             "trees": _trees(interpreter),
             "library": None if compiled is None else compiled.library,
+            "command": command,
+            "guest": guest,
             "uid": self.user[0],
             "gid": self.user[1],
             "zygote": {

@@ -14,6 +14,8 @@ PURE_VARIABLE = "CLOCHE_JAIL_PURE"
 class Programs:
     """What the package's build hook made of ``cloche_guest/jail/native``."""
 
+    init: str
+    """The jail's own processes: its init, and the PID 1 of every seat."""
     library: str
     """Loaded into the zygote: the steps of a worker that are too many, or impossible, for Python."""
 
@@ -37,5 +39,6 @@ def _built() -> Programs | None:
     import cloche_guest.jail
 
     folder = os.path.join(os.path.dirname(os.path.abspath(cloche_guest.jail.__file__)), "native", "built")
-    library = os.path.join(folder, "libcloche-jail-1.so")
-    return Programs(library) if os.access(library, os.R_OK) else None
+    init, library = os.path.join(folder, "cloche-jail-1"), os.path.join(folder, "libcloche-jail-1.so")
+    found = os.access(init, os.X_OK) and os.access(library, os.R_OK)
+    return Programs(init, library) if found else None

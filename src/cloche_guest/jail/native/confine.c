@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "confine.h"
 
+#include "mounts.h"
+#include "places.h"
 #include "step.h"
 
 #include <errno.h>
@@ -8,7 +10,6 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -58,30 +59,12 @@ int arrange_descriptors(int wire, int out, int err)
     return 0;
 }
 
-static int write_file(const char *path, const char *text)
-{
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0)
-        return failed(path);
-    ssize_t length = (ssize_t)strlen(text);
-    if (write(file, text, (size_t)length) != length) {
-        int reason = errno;
-        close(file);
-        errno = reason;
-        return failed(path);
-    }
-    close(file);
-    return 0;
-}
-
 /* After the mounts: so the guest has no power over them, whatever it regains in its own namespace. */
 static int own_user_namespace(void)
 {
     if (unshare(CLONE_NEWUSER) < 0)
         return failed("unshare");
-    if (write_file("/proc/self/setgroups", "deny") < 0 || write_file("/proc/self/uid_map", "1000 1000 1") < 0)
-        return -1;
-    return write_file("/proc/self/gid_map", "1000 1000 1");
+    return write_user_maps("self", INSIDE, INSIDE);
 }
 
 static uint64_t file_rights(long version)

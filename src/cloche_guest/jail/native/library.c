@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "confine.h"
 #include "heap.h"
+#include "places.h"
 #include "step.h"
 
 #include <errno.h>
@@ -46,8 +47,8 @@ int cloche_enter(int seat, int namespaces, int wire, int out, int err, const str
         return failed("setns");
     if (arrange_descriptors(wire, out, err) < 0)
         return -1;
-    if (chdir("/app") < 0)
-        return failed("/app");
+    if (chdir(WORKSPACE) < 0)
+        return failed_at("chdir", WORKSPACE);
     return confine(how);
 }
 

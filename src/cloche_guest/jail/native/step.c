@@ -1,10 +1,20 @@
 #include "step.h"
 
-static const char *last_step = "";
+#include <errno.h>
+#include <stdio.h>
+
+static char last_step[256];
 
 int failed(const char *step)
 {
-    last_step = step;
+    return failed_at(step, "");
+}
+
+int failed_at(const char *step, const char *path)
+{
+    int reason = errno;
+    (void)snprintf(last_step, sizeof last_step, "%s%s%s", step, *path ? " " : "", path); /* a long one is cut */
+    errno = reason;
     return -1;
 }
 

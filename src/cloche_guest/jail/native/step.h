@@ -2,8 +2,9 @@
 #ifndef CLOCHE_STEP_H
 #define CLOCHE_STEP_H
 
-/* Notes the step that failed and returns -1; errno is left as the call set it. */
+/* Notes the step that failed, and the file that it was about; both return -1 and leave errno as it is. */
 int failed(const char *step);
+int failed_at(const char *step, const char *path);
 
 /* The step noted last. */
 const char *failed_step(void);

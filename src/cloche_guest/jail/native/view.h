@@ -1,0 +1,29 @@
+/* The view: the files that exist for everything behind the jail. Read-only, by descriptor, and nothing else. */
+#ifndef CLOCHE_VIEW_H
+#define CLOCHE_VIEW_H
+
+#include "packet.h"
+
+enum { MAX_TREES = 256 };
+
+struct tree {
+    const char *path; /* the caller's */
+    int place;
+};
+
+struct trees {
+    size_t count;
+    struct tree list[MAX_TREES];
+};
+
+/* Opens every tree of the view, the system's and those that the host names, while we still are who can read them. */
+int open_trees(const struct packet *configuration, struct trees *trees);
+
+/* Makes the view and moves into it. We are alone in a new mount namespace, with all rights over it. */
+int build_view(struct trees *trees);
+
+/* In a seat's own mount namespace: its workspace (`tree`, or -1 for one in memory), its temporary files, its
+ * processes. Returns a descriptor of the workspace. */
+int furnish_seat(const struct packet *request, const struct trees *trees, int tree);
+
+#endif
