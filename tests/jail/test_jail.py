@@ -106,6 +106,17 @@ def test_random_numbers_of_numpy_differ_between_sessions() -> None:
     assert len(drawn) == 4
 
 
+def test_the_guest_is_in_none_of_the_groups_of_the_host(either_path: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can leave groups")
+    code = "import cloche\nprint(cloche.run('import os; os.getgroups()', backend='jail').value)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], extra_groups=[4, 27], env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_the_workspace_has_a_quota(either_path: str) -> None:
     with jail(workspace_bytes=1_000_000) as sandbox:
         result = sandbox.execute("for n in range(4):\n    open(f'f{n}', 'wb').write(bytes(500_000))")

@@ -88,6 +88,7 @@ def _leave_root(options: dict[str, Any], host: socket.socket, folders: socket.so
         serve_folders(folders, pid, lambda path: bind_for_user(path, options["uid"], options["gid"]))
     os.close(ready_read)
     os.close(mapped_write)
+    os.setgroups([])  # inside they could not be given up any more
     syscalls.unshare(_NAMESPACES)
     os.write(ready_write, b"u")
     if not os.read(mapped_read, 1):
