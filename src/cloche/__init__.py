@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cloche.config import SandboxConfig, load_config
     from cloche.errors import (
         BackendUnavailableError,
+        BranchError,
         BusyError,
         CallTimeoutError,
         ClocheError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
     from cloche.session.channel import Availability, Backend, Channel
+    from cloche.session.copying import SessionCopy
     from cloche.session.workspace import FileInfo
     from cloche.snapshot import Skipped, Snapshot
     from cloche_guest.values import RemoteObject
@@ -47,11 +49,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "UNSET", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox", "BusyError",
+    "UNSET", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox", "BranchError",
+    "BusyError",
     "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "Display", "ExceptionInfo",
     "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "Layer",
     "MachineError", "NativePythonSandbox", "PolicyError", "ProtocolError", "ReentrantCallError", "RemoteObject",
-    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionError",
+    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy",
+    "SessionError",
     "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
     "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names",
     "create_async_sandbox", "create_sandbox", "load_config", "run",
@@ -68,6 +72,7 @@ _HOMES = {
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),
     "session.channel": ("Availability", "Backend", "Channel"),
+    "session.copying": ("SessionCopy",),
     "session.workspace": ("FileInfo",),
     "snapshot": ("Skipped", "Snapshot"),
 }

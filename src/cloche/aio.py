@@ -6,12 +6,13 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cloche.errors import RequestError
 from cloche.isolation import Isolation
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
-from cloche.sandbox import lacking
 from cloche.session import operations
 from cloche.session.aio import AsyncDriver
+from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
 from cloche.session.core import SessionCore
 from cloche.snapshot import Skipped, Snapshot
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cloche.result import SandboxResult
-    from cloche.session.channel import Backend
+    from cloche.session.channel import Backend, Channel
     from cloche.session.workspace import FileInfo
 
     OnOutput = Callable[[str, str], object]
@@ -46,10 +47,12 @@ class AsyncSandbox:
         self.workspace = Path(workspace) if workspace is not None else None
         self.logger = logger or SandboxLogger()
         self._backend = backend
-        self._core = SessionCore(
-            backend, self.policy, self.workspace, self.logger,
-            on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
-        )  # fmt: skip
+        self._functions: dict[str, Any] = {
+            "on_llm_query": on_llm_query,
+            "on_rlm_query": on_rlm_query,
+            "tools": tools,
+        }
+        self._core = SessionCore(backend, self.policy, self.workspace, self.logger, **self._functions)
         self._driver = AsyncDriver(self._core)
         # one that is forgotten is ended when it is collected, or with the process
         weakref.finalize(self, self._core.close)
@@ -166,18 +169,27 @@ class AsyncSandbox:
             snapshot = Snapshot.from_bytes(snapshot)
         return await self._driver.run(operations.Restore(snapshot), timeout_ms)
 
-    async def fork(self) -> Self:
-        """A branch of this session."""
-        return (await self.fork_many(1))[0]
+    async def fork(self, *, timeout_ms: int | None = None) -> Self:
+        """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""
+        return (await self.fork_many(1, timeout_ms=timeout_ms))[0]
 
-    async def fork_many(self, n: int) -> list[Self]:
-        """Several branches at once."""
-        raise lacking(self.backend, "fork")
+    async def fork_many(self, n: int, *, timeout_ms: int | None = None) -> list[Self]:
+        """Several branches at once, all or none. Each has its own deadline, output and bridge calls."""
+        if type(n) is not int or n < 0:
+            raise RequestError(f"fork_many() takes a number of branches, not {n!r:.40}")
+        channels = await self._driver.perform(fork_steps(self._core, n), timeout_ms) if n else []
+        return [self._branch(channel) for channel in channels]
 
-    async def savepoint(self) -> None:
-        """Mark the state to which `undo()` returns."""
-        raise lacking(self.backend, "savepoint")
+    async def savepoint(self, *, timeout_ms: int | None = None) -> None:
+        """Mark the state, files included, to which `undo()` returns. There is one mark; a later one replaces it."""
+        await self._driver.perform(savepoint_steps(self._core), timeout_ms)
 
-    async def undo(self) -> None:
-        """Return to the last savepoint."""
-        raise lacking(self.backend, "savepoint")
+    async def undo(self, *, timeout_ms: int | None = None) -> None:
+        """Return to the last savepoint, which stays: one can return to it again."""
+        await self._driver.perform(undo_steps(self._core), timeout_ms)
+
+    def _branch(self, channel: Channel) -> Self:
+        branch = type(self)(self._backend.another(), self.policy, None, self.logger, **self._functions)
+        branch._core.set_context(self._core.context)
+        branch._core.adopt(channel)
+        return branch

@@ -11,6 +11,7 @@
     │   ├── BusyError             another call held the session until our deadline
     │   ├── WorkspaceFileError    (OSError) a workspace path is wrong, missing or not a plain file
     │   ├── SnapshotError         a snapshot could not be made or read
+    │   ├── BranchError           the session cannot be branched, marked or taken back now
     │   └── ValueTransferError    (ValueError) a value cannot cross the wall
     ├── SessionError              the session is not what it was
     │   ├── SessionClosedError    destroy() was called
@@ -123,6 +124,12 @@ class SnapshotError(RequestError):
     """A snapshot could not be made, or is not one of ours."""
 
     code = "snapshot"
+
+
+class BranchError(RequestError):
+    """The session cannot be branched, marked or taken back now; nothing was changed."""
+
+    code = "branch"
 
 
 class ValueTransferError(RequestError, ValueError):

@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from cloche.errors import UnsupportedError
+from cloche.errors import RequestError
 from cloche.isolation import Isolation
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
+from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
 from cloche.session.core import SessionCore
 from cloche.session.sync import SyncDriver
 from cloche.snapshot import Skipped, Snapshot
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cloche.result import SandboxResult
-    from cloche.session.channel import Backend
+    from cloche.session.channel import Backend, Channel
     from cloche.session.workspace import FileInfo
 
     OnOutput = Callable[[str, str], object]
@@ -78,11 +79,14 @@ class SessionSandbox(BaseSandbox):
         **backend_options: Any,
     ) -> None:
         super().__init__(policy, workspace, logger)
+        self._options = backend_options
+        self._functions: dict[str, Any] = {
+            "on_llm_query": on_llm_query,
+            "on_rlm_query": on_rlm_query,
+            "tools": tools,
+        }
         self._backend = self.backend_type(**backend_options)
-        self._core = SessionCore(
-            self._backend, self.policy, self.workspace, self.logger,
-            on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools,
-        )  # fmt: skip
+        self._core = SessionCore(self._backend, self.policy, self.workspace, self.logger, **self._functions)
         self._driver = SyncDriver(self._core)
         # one that is forgotten is ended when it is collected, or with the process
         weakref.finalize(self, self._driver.dispose)
@@ -197,27 +201,27 @@ class SessionSandbox(BaseSandbox):
             snapshot = Snapshot.from_bytes(snapshot)
         return self._driver.run(operations.Restore(snapshot), timeout_ms)
 
-    def fork(self) -> Self:
-        """A branch of this session."""
-        return self.fork_many(1)[0]
+    def fork(self, *, timeout_ms: int | None = None) -> Self:
+        """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""
+        return self.fork_many(1, timeout_ms=timeout_ms)[0]
 
-    def fork_many(self, n: int) -> list[Self]:
-        """Several branches at once."""
-        raise lacking(self.backend, "fork")
+    def fork_many(self, n: int, *, timeout_ms: int | None = None) -> list[Self]:
+        """Several branches at once, all or none. Each has its own deadline, output and bridge calls."""
+        if type(n) is not int or n < 0:
+            raise RequestError(f"fork_many() takes a number of branches, not {n!r:.40}")
+        channels = self._driver.perform(fork_steps(self._core, n), timeout_ms) if n else []
+        return [self._branch(channel) for channel in channels]
 
-    def savepoint(self) -> None:
-        """Mark the state to which `undo()` returns."""
-        raise lacking(self.backend, "savepoint")
+    def savepoint(self, *, timeout_ms: int | None = None) -> None:
+        """Mark the state, files included, to which `undo()` returns. There is one mark; a later one replaces it."""
+        self._driver.perform(savepoint_steps(self._core), timeout_ms)
 
-    def undo(self) -> None:
-        """Return to the last savepoint."""
-        raise lacking(self.backend, "savepoint")
+    def undo(self, *, timeout_ms: int | None = None) -> None:
+        """Return to the last savepoint, which stays: one can return to it again."""
+        self._driver.perform(undo_steps(self._core), timeout_ms)
 
-
-def lacking(backend: str, capability: str) -> UnsupportedError:
-    """The error of a backend that cannot do something."""
-    return UnsupportedError(
-        f"the {backend} backend cannot {capability}",
-        capability=capability,
-        remedy="cloche doctor lists what each backend can do",
-    )
+    def _branch(self, channel: Channel) -> Self:
+        branch = type(self)(self.policy, None, self.logger, **self._functions, **self._options)
+        branch._core.set_context(self._core.context)
+        branch._core.adopt(channel)
+        return branch

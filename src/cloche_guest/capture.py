@@ -104,6 +104,13 @@ class PipeCapture:
                 except OSError:
                     _os._exit(1)  # our own copies are closed too: nothing would be heard of this session any more
 
+    def begin_again(self, out: int, err: int) -> None:
+        """In a copy of the session: the same numbers, other pipes."""
+        for target, given in ((1, out), (2, err)):
+            _os.dup2(given, self._kept[target], inheritable=False)
+            _os.dup2(given, target)
+            self._identity[target] = _identity(target)
+
 
 class OwnCapture:
     """For a host that gave no capture pipes: everything becomes `output` notifications."""

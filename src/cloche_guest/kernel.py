@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    Reply = tuple[dict[str, Any], bytes | None]
+    Reply = tuple[dict[str, Any] | None, bytes | None]
 
 MAX_VALUE_TEXT = 100_000
 PIECE = 1 << 20
@@ -58,7 +58,7 @@ class Kernel:
         self.runner = Runner(self.space.names)
         self.sources = CellSources()
         self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
-        self.bridges = Bridges(link.call, self._flush_quietly, self._current_context)
+        self.bridges = Bridges(link.call, self.flush_quietly, self._current_context)
         self.workspace: str | None = None
         self.value_limit = 1 << 26
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
@@ -81,6 +81,10 @@ class Kernel:
             self.space.reserve(name, function)
         self.space.reserve("display", self.displays.function())
         self.space.reserve("BridgeError", BridgeError)
+
+    def add_methods(self, methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]]) -> None:
+        """What only some walls can do."""
+        self._methods.update(methods)
 
     # -- serving -------------------------------------------------------------------------------
 
@@ -111,6 +115,8 @@ class Kernel:
             if method is None:
                 raise RequestFailed(METHOD_NOT_FOUND, "no method %.60r" % (request.get("method"),))
             result, attachment = method(request.get("params") or {}, body)
+            if result is None:  # another process answers
+                number = None
             reply = {"jsonrpc": "2.0", "id": number, "result": result}
         except RequestFailed as exc:
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": exc.code, "message": str(exc)}}
@@ -218,7 +224,7 @@ class Kernel:
         # By identity: an object that a cell put there may compare as it likes, or be missing.
         if getattr(sys, "stdout", None) is not stdout or getattr(sys, "stderr", None) is not stderr:
             sys.stdout, sys.stderr = stdout, stderr
-            self._flush_quietly()
+            self.flush_quietly()
         self.space.restore_reserved()
         if sys.getrecursionlimit() < LEAST_RECURSION:
             sys.setrecursionlimit(LEAST_RECURSION)
@@ -260,7 +266,7 @@ class Kernel:
         sys.stdout.flush()
         sys.stderr.flush()
 
-    def _flush_quietly(self) -> None:
+    def flush_quietly(self) -> None:
         try:
             self._flush()
         except Exception:

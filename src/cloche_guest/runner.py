@@ -94,6 +94,23 @@ class Runner:
             asyncio.set_event_loop(self._loop)
         return self._loop
 
+    def leave_parent_loop(self) -> None:
+        """In a copy of the session: what the event loop waits with is shared with the original and must not be."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        try:
+            import selectors
+
+            shared, loop._selector = loop._selector, selectors.DefaultSelector()
+            for key in list(shared.get_map().values()):
+                loop._selector.register(key.fileobj, key.events, key.data)
+            shared.close()
+            loop._close_self_pipe()
+            loop._make_self_pipe()
+        except Exception:  # a loop of another kind: the next cell that awaits gets a new one
+            self._loop = None
+
 
 def _awaits(cell: Cell) -> bool:
     for code in cell.body:

@@ -49,6 +49,7 @@ class State:
     sticky: type[Stop] | None = None  # exception that keeps coming back
     workspace = ""  # where the user's own modules lie
     forked = False  # this process is a child that user code forked
+    branching = False  # the session itself is being copied
 
 
 state = State()

@@ -12,7 +12,7 @@ from cloche_guest.wire import Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 
 def main(argv: list[str]) -> None:
@@ -28,10 +28,18 @@ def main(argv: list[str]) -> None:
     serve(reader, writer, pipes)
 
 
-def serve(reader: int, writer: int, pipes: tuple[int, int] | None, *, warm: bool = False) -> None:
+def serve(
+    reader: int,
+    writer: int,
+    pipes: tuple[int, int] | None,
+    *,
+    warm: bool = False,
+    extend: Callable[[Kernel], object] | None = None,
+) -> None:
     """Be the kernel of a session over these descriptors. Never returns.
 
     `warm`: run an empty cell first, so that a session made ahead has taken its page faults before it is wanted.
+    `extend` adds what only some walls can do.
     """
     wire = Wire(reader, writer)
     capture: Any = OwnCapture(wire.notify) if pipes is None else PipeCapture(*pipes)
@@ -40,6 +48,8 @@ def serve(reader: int, writer: int, pipes: tuple[int, int] | None, *, warm: bool
     signals.install()
     _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
     kernel = Kernel(wire, capture)
+    if extend is not None:
+        extend(kernel)
     if warm:
         kernel.answer({"id": 0, "method": "execute", "params": {"code": "None\nNone"}}, None)
     kernel.serve()
@@ -75,5 +85,7 @@ def _flush() -> None:
 
 
 def _enter_child(wire: Wire) -> None:
+    if signals.state.branching:
+        return  # a session of its own
     signals.state.forked = True
     wire.leave_in_child()

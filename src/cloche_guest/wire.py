@@ -266,6 +266,15 @@ class Wire:
 
     # -- fork ----------------------------------------------------------------------------------
 
+    def begin_again(self, descriptor: int) -> None:
+        """In a copy of the session: the same numbers, another socket, and nothing of what was under way."""
+        for target in {self.reader, self.writer}:
+            _os.dup2(descriptor, target, inheritable=False)
+        self._mutex, self._send_lock = allocate_lock(), allocate_lock()
+        self._leading = False
+        self._slots.clear()
+        self.requests, self._parts, self._body = [], [], None
+
     def leave_in_child(self) -> None:
         """A forked child must neither read nor write here; every lock may be held by a thread that is gone."""
         self._mutex, self._send_lock = allocate_lock(), allocate_lock()

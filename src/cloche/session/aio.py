@@ -16,6 +16,7 @@ from cloche.session.actions import AbandonBridge, CallBridge, Emit
 from cloche.session.call_loop import Bell
 from cloche.session.callback_threads import threads
 from cloche.session.callbacks import mark_inside, refuse_reentry
+from cloche.session.copying import Work
 from cloche.session.core import Guest, SessionCore, clock
 from cloche.session.machine import Call
 from cloche.session.pump import SelectorWatch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from cloche.result import SandboxResult
+    from cloche.session.copying import Steps
     from cloche.session.operations import Operation
 
 T = TypeVar("T")
@@ -58,6 +60,8 @@ class AsyncDriver:
             guest = await self._drive(
                 lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output
             )
+            if core.policy.protect_state:  # may have to put files back
+                return await anyio.to_thread.run_sync(core.read_cell, code, guest, started, limit)
             return core.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
@@ -70,6 +74,29 @@ class AsyncDriver:
         try:
             guest = await self._drive(operation.call, started, limit, None)
             return core.read_operation(operation, guest)
+        finally:
+            self._turn.release()
+
+    async def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Carry out several steps while nobody else has the session; what blocks, in a thread."""
+        core = self._core
+        limit = core.limit_ms(timeout_ms)
+        started = await self._enter(limit)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, Work):
+                        given = await anyio.to_thread.run_sync(step.action)
+                    else:
+                        given = core.read_operation(step, await self._drive(step.call, started, limit, None))
+                except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
+                    step = steps.throw(exc)
+                else:
+                    step = steps.send(given)
+        except StopIteration as done:
+            value: T = done.value
+            return value
         finally:
             self._turn.release()
 

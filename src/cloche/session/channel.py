@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cloche.errors import UnsupportedError
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
+    from cloche.session.copying import SessionCopy
     from cloche.session.workspace import Workspace
 
 
@@ -59,6 +62,9 @@ class Channel(ABC):
     @abstractmethod
     def kill(self) -> None:
         """End the guest and what it started; returns at once."""
+
+    def end_children(self, seconds: float) -> None:  # noqa: B027 - not every wall can tell them
+        """The cell that began so many seconds ago was interrupted: end what it started and left running."""
 
     @abstractmethod
     def reap(self, timeout: float) -> Exit | None:
@@ -128,6 +134,31 @@ class Backend(ABC):
     def shut_down(cls) -> None:
         """End what this process keeps for all sessions of this backend. The next session starts it again."""
 
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> SessionCopy:
+        """Begin a branch of this backend's session. May block."""
+        raise lacking(self.name, "fork")
+
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> SessionCopy:
+        """Begin a savepoint, in place of an older one. May block."""
+        raise lacking(self.name, "savepoint")
+
+    def another(self) -> Backend:
+        """One like this, for a branch of its session."""
+        raise lacking(self.name, "fork")
+
+    def adopt(self, channel: Channel) -> None:
+        """This instance serves the session behind `channel` from now on."""
+        raise lacking(self.name, "fork")
+
     @abstractmethod
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
         """Start a guest. Returns before the guest is ready; requests may be sent at once."""
+
+
+def lacking(backend: str, capability: str) -> UnsupportedError:
+    """The error of a backend that cannot do something."""
+    return UnsupportedError(
+        f"the {backend} backend cannot {capability}",
+        capability=capability,
+        remedy="cloche doctor lists what each backend can do",
+    )

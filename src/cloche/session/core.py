@@ -6,13 +6,16 @@ until the machine has finished, and hands what came out to `read_cell` or `read_
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import (
+    BranchError,
     CallTimeoutError,
     IsolationError,
     PolicyError,
@@ -26,6 +29,7 @@ from cloche.errors import (
 )
 from cloche.policy import MOST
 from cloche.session.callbacks import Callbacks
+from cloche.session.channel import lacking
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply
@@ -38,8 +42,9 @@ if TYPE_CHECKING:
 
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
-    from cloche.result import SandboxResult
+    from cloche.result import SandboxResult, SessionState
     from cloche.session.channel import Backend, Channel
+    from cloche.session.copying import SessionCopy
     from cloche.session.workspace import FileInfo, Workspace
 
 T = TypeVar("T")
@@ -90,8 +95,10 @@ class SessionCore:
         # Now: it is first used later, and the working directory may have changed by then.
         self._given_workspace = None if workspace is None else os.path.abspath(workspace)
         self._folder: SessionFolder | None = None
-        self._context: Any = None
+        self.context: Any = None
         self._cells = 0
+        self._mark: SessionCopy | None = None  # to which undo() returns
+        self._guard: SessionCopy | None = None  # to which a protected cell that dies returns
         self._owner = os.getpid()
         self.make_watch: Callable[[], Watch] = PollWatch
         """How the driver waits; set by it."""
@@ -160,7 +167,7 @@ class SessionCore:
 
     def set_context(self, context: Any) -> None:
         """Remember the context for this guest and every later one."""
-        self._context = context
+        self.context = context
         self.callbacks.context = context
 
     def guest_for(self, timeout: float) -> Guest:
@@ -176,6 +183,7 @@ class SessionCore:
             return
         self._owner = os.getpid()
         had_guest = self.guest is not None
+        self._mark = self._guard = None
         self._forget_guest()
         self._folder = None
         if had_guest:
@@ -183,7 +191,7 @@ class SessionCore:
 
     def _open_guest(self, timeout: float) -> Guest:
         policy = self.policy
-        greeting = context_call(self._context, policy.value_max_bytes)
+        greeting = context_call(self.context, policy.value_max_bytes)
         self.folder.workspace.ensure()
         channel = self.backend.open(policy, self.folder.workspace, timeout)
         demanded = policy.minimum_isolation
@@ -193,12 +201,7 @@ class SessionCore:
                 f"{self.backend.name} gives {channel.isolation.name}; the policy demands {demanded.name}",
                 remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
             )
-        machine = Machine(policy, self.callbacks.names, channel.cpu_seconds)
-        try:
-            self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
-        except OSError as exc:
-            channel.close()
-            raise StartError("the guest cannot be watched", cause=str(exc)) from None
+        guest = self._attend(channel)
         if not self.backend.workspace_inside:
             self.folder.record(channel.pid)
         self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
@@ -215,6 +218,17 @@ class SessionCore:
             **channel.greeting.get("limits", {}),
         }
         guest.pending.append(Call("initialize", params, greeting.body_size, greeting.body))
+        self._guard_next(guest)
+        return guest
+
+    def _attend(self, channel: Channel) -> Guest:
+        """Drive the guest behind this channel from now on."""
+        machine = Machine(self.policy, self.callbacks.names, channel.cpu_seconds)
+        try:
+            self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
+        except OSError as exc:
+            channel.close()
+            raise StartError("the guest cannot be watched", cause=str(exc)) from None
         return guest
 
     def _forget_guest(self) -> None:
@@ -231,6 +245,7 @@ class SessionCore:
 
     def reset(self) -> None:
         """Empty namespace and workspace; same context, same bridges."""
+        self._forget_copies()
         self.drop_guest("reset")
         self.backend.release()
         if self._folder is not None:
@@ -239,11 +254,112 @@ class SessionCore:
     def close(self) -> None:
         """End everything. Idempotent."""
         self.closed = True
+        self._forget_copies()
         self.drop_guest("destroy")
         self.backend.release()
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.remove()
+
+    # -- copies --------------------------------------------------------------------------------
+
+    def require(self, capability: str) -> None:
+        """Refuse what the backend cannot do, before anything is started for it."""
+        if capability not in self.backend.capabilities:
+            raise lacking(self.backend.name, capability)
+
+    def begin_branch(self) -> SessionCopy:
+        """What goes before the request for a branch."""
+        return self.backend.branch(self._live().channel, self.policy)
+
+    def begin_mark(self) -> SessionCopy:
+        """What goes before the request for a savepoint."""
+        return self.backend.savepoint(self._live().channel, self.policy, None)
+
+    def set_mark(self, mark: SessionCopy) -> None:
+        """`undo` returns here from now on."""
+        older, self._mark = self._mark, mark
+        if older is not None:
+            older.abandon()
+
+    def return_to_mark(self) -> None:
+        """Be again what we were at the last savepoint."""
+        mark = self._mark
+        if mark is None:
+            raise BranchError("there is no savepoint", remedy="call savepoint() before the cells to be undone")
+        mark.conclude()
+        self._mark = None
+        if self._guard is not None:
+            self._guard.abandon()
+            self._guard = None
+        self._replace_guest(mark)
+
+    def adopt(self, channel: Channel) -> None:
+        """Be the session of a guest that is a copy of another's."""
+        self.backend.adopt(channel)
+        guest = self._attend(channel)
+        guest.greeted = True
+        self._guard_next(guest)
+
+    def _live(self) -> Guest:
+        if self.guest is None:
+            raise BranchError("the session has ended")
+        return self.guest
+
+    def _replace_guest(self, copy: SessionCopy) -> Guest:
+        """A copy that has waited becomes the guest. Its first request tells it so."""
+        self._forget_guest()
+        guest = self._attend(copy.take_over())
+        guest.greeted = True
+        return guest
+
+    def _recover(self) -> SessionState:
+        """The guest has died: return to the state before the cell, where there is a copy of it."""
+        guard, self._guard = self._guard, None
+        if guard is None:
+            self._forget_guest()
+            return "reset"
+        try:
+            guest = self._replace_guest(guard)
+        except BranchError:  # it died too, or was never made
+            guard.abandon()
+            self._forget_guest()
+            return "reset"
+        guest.pending.append(Call("resume"))
+        self._guard_next(guest)
+        return "restored"
+
+    def _guard_next(self, guest: Guest) -> None:
+        """Before the next request: a copy of the state of now, to which a cell that dies returns."""
+        if self.policy.protect_state:
+            with suppress(BranchError):  # the cell runs unprotected, and says "reset" should it die
+                self._guard = self.backend.savepoint(guest.channel, self.policy, None)
+                guest.pending.append(Call("branch", self._guard.params, silent=True))
+
+    def _after_kept_cell(self, guest: Guest, started: float) -> None:
+        """What is done in the pause after a cell."""
+        finished = _finished(guest)
+        if finished.stop is not None:
+            guest.channel.end_children(clock() - started)
+        if not self.policy.protect_state:
+            return
+        older, self._guard = self._guard, None
+        try:
+            self._guard = self.backend.savepoint(guest.channel, self.policy, older)
+        except BranchError:
+            self._guard = None
+        else:
+            guest.machine.post(Call("branch", self._guard.params, silent=True))
+            guest.pump.perform(clock())
+        if older is not None:
+            older.abandon()
+
+    def _forget_copies(self) -> None:
+        mark, guard = self._mark, self._guard
+        self._mark = self._guard = None
+        for copy in (mark, guard):
+            if copy is not None:
+                copy.abandon()
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -261,12 +377,12 @@ class SessionCore:
         """The value of a finished operation, or the error it ended in."""
         finished = _finished(guest)
         if finished.death is not None:
-            self._forget_guest()
+            state = self._recover()
             self._raise_absence(guest, finished)
             if finished.stop is not None:
                 raise CallTimeoutError(
                     f"{operation.name} did not return in time; the session was ended",
-                    session_state="reset",
+                    session_state=state,
                     cause=finished.stop,
                 )
             raise SessionLostError(f"the session ended during {operation.name}", cause=finished.detail)
@@ -293,8 +409,10 @@ class SessionCore:
         except (StartError, SessionLostError):
             self._forget_guest()
             raise
-        if result.session_state == "reset":
-            self._forget_guest()  # after the result: its files may go with it
+        if result.session_state == "reset":  # after the result: its files may go with it
+            result = dataclasses.replace(result, session_state=self._recover())
+        else:
+            self._after_kept_cell(guest, started)
         self._log_limits(result)
         self.logger.log_execution_complete(result)
         return result

@@ -42,6 +42,8 @@ class Call:
     params: dict[str, Any] = field(default_factory=dict)
     body_size: int | None = None
     body: Iterable[bytes] | None = None
+    silent: bool = False
+    """Nobody waits for an answer, and none comes."""
 
 
 @dataclass(slots=True)
@@ -132,12 +134,18 @@ class Machine:
         self.tick(now)
 
     def _submit(self, call: Call) -> None:
-        self._next_id += 1
-        self._expected.append((self._next_id, call.method))
-        message = {"jsonrpc": "2.0", "id": self._next_id, "method": call.method, "params": call.params}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": call.method, "params": call.params}
+        if not call.silent:
+            self._next_id += 1
+            self._expected.append((self._next_id, call.method))
+            message["id"] = self._next_id
         if call.body_size is not None:
             message["attachment"] = call.body_size
         self.actions.append(Send(encode_frame(message), call.body))
+
+    def post(self, call: Call) -> None:
+        """Between calls: something that the guest does in the pause."""
+        self._submit(call)
 
     def cancel(self, now: float) -> None:
         """Stop the running call; harmless when there is none."""

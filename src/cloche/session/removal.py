@@ -31,6 +31,17 @@ def remove_tree(path: Path) -> None:
         path.rmdir()
 
 
+def remove_at(parent: int, name: str) -> None:
+    """Remove a folder inside one that is open. What cannot go is left."""
+    with suppress(OSError):
+        top = _open_folder(name, parent)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+        os.rmdir(name, dir_fd=parent)
+
+
 def _empty(top: int) -> None:
     pending = os.listdir(top)
     moved = 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cloche.errors import BusyError
 from cloche.session.call_loop import Bell, CallLoop
 from cloche.session.callbacks import refuse_reentry
+from cloche.session.copying import Work
 from cloche.session.core import Guest, SessionCore, clock
 from cloche.session.pump import PollWatch
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloche.result import SandboxResult
+    from cloche.session.copying import Steps
     from cloche.session.machine import Call
     from cloche.session.operations import Operation
 
@@ -69,6 +71,29 @@ class SyncDriver:
         try:
             guest = self._drive(operation.call, started, limit, None)
             return core.read_operation(operation, guest)
+        finally:
+            self._turn.release()
+
+    def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Carry out several steps while nobody else has the session."""
+        core = self._core
+        limit = core.limit_ms(timeout_ms)
+        started = self._enter(limit)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, Work):
+                        given = step.action()
+                    else:
+                        given = core.read_operation(step, self._drive(step.call, started, limit, None))
+                except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
+                    step = steps.throw(exc)
+                else:
+                    step = steps.send(given)
+        except StopIteration as done:
+            value: T = done.value
+            return value
         finally:
             self._turn.release()
 

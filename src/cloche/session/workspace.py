@@ -78,10 +78,14 @@ class Workspace:
 
     # -- what changed --------------------------------------------------------------------------
 
+    def look(self) -> None:
+        """Take what is there as known: the next cell is not told of it."""
+        self._known, self._complete, _ = self._scan()
+
     def before_cell(self) -> None:
         """Note the state. A private folder has no other writer, so what the last look found still holds."""
         if not self.private:
-            self._known, self._complete, _ = self._scan()
+            self.look()
 
     def after_cell(self) -> Delta:
         """Compare with the state before."""

@@ -2,8 +2,9 @@
 
 Where a call is known to be dangerous it is refused with EPERM, so that libraries see a plain "no" and fall back. A
 few are looked into: `clone` may not make namespaces, `socket` may make Unix sockets only, `prctl` and `ioctl` are
-allowed by option. inotify is left out: its few instances are counted against the user who started the jail, and a
-guest that takes them all leaves none to that user's other programs.
+allowed by option, `setns` only when PID 1 says so; `capset` can merely drop. inotify is left out: its few instances
+are counted against the user who started the jail, and a guest that takes them all leaves none to that user's other
+programs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ALLOW = 0x7FFF0000
 KILL = 0x80000000
 ERRNO = 0x00050000
+ASK = 0x7FC00000
+"""Somebody outside decides: the PID 1 of the seat (see `pid_one`)."""
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
 _LOAD, _RETURN = 0x20, 0x06
@@ -37,37 +40,36 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 13 rt_sigaction 14 rt_sigprocmask 15 rt_sigreturn 17 pread64 18 pwrite64 19 readv 20 writev 21 access 22 pipe
 23 select 24 sched_yield 25 mremap 26 msync 27 mincore 28 madvise 32 dup 33 dup2 34 pause 35 nanosleep 36 getitimer
 37 alarm 38 setitimer 39 getpid 40 sendfile 42 connect 43 accept 44 sendto 45 recvfrom 46 sendmsg 47 recvmsg
-48 shutdown 49 bind 50 listen 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt 57 fork
-58 vfork 59 execve 60 exit 61 wait4 62 kill 63 uname 72 fcntl 73 flock 74 fsync 75 fdatasync 76 truncate
-77 ftruncate 78 getdents 79 getcwd 80 chdir 81 fchdir 82 rename 83 mkdir 84 rmdir 86 link 87 unlink
-88 symlink 89 readlink 92 chown 93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit
-98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid 107 geteuid 108 getegid 109 setpgid 110 getppid 111 getpgrp
-112 setsid 115 getgroups 118 getresuid 120 getresgid 121 getpgid 124 getsid 127 rt_sigpending 128 rt_sigtimedwait
-129 rt_sigqueueinfo 130 rt_sigsuspend 131 sigaltstack 132 utime 137 statfs 138 fstatfs 140 getpriority
-141 setpriority 143 sched_getparam 145 sched_getscheduler 146 sched_get_priority_max 147 sched_get_priority_min
-149 mlock 150 munlock 158 arch_prctl 160 setrlimit 186 gettid 187 readahead 191 getxattr 192 lgetxattr
-193 fgetxattr 194 listxattr 195 llistxattr 196 flistxattr 200 tkill 201 time 202 futex 203 sched_setaffinity
-204 sched_getaffinity 213 epoll_create 217 getdents64 218 set_tid_address 219 restart_syscall 221 fadvise64
-222 timer_create 223 timer_settime 224 timer_gettime 225 timer_getoverrun 226 timer_delete 228 clock_gettime
-229 clock_getres 230 clock_nanosleep 231 exit_group 232 epoll_wait 233 epoll_ctl 234 tgkill 235 utimes 239 get_mempolicy
-247 waitid 258 mkdirat 260 fchownat
-261 futimesat 262 newfstatat 263 unlinkat 264 renameat 265 linkat 266 symlinkat 267 readlinkat
+48 shutdown 49 bind 50 listen 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt 57 fork 58 vfork 59 execve
+60 exit 61 wait4 62 kill 63 uname 72 fcntl 73 flock 74 fsync 75 fdatasync 76 truncate 77 ftruncate 78 getdents
+79 getcwd 80 chdir 81 fchdir 82 rename 83 mkdir 84 rmdir 86 link 87 unlink 88 symlink 89 readlink 92 chown
+93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid
+107 geteuid 108 getegid 109 setpgid 110 getppid 111 getpgrp 112 setsid 115 getgroups 118 getresuid 120 getresgid
+121 getpgid 124 getsid 126 capset 127 rt_sigpending 128 rt_sigtimedwait 129 rt_sigqueueinfo 130 rt_sigsuspend
+131 sigaltstack 132 utime 137 statfs 138 fstatfs 140 getpriority 141 setpriority 143 sched_getparam
+145 sched_getscheduler 146 sched_get_priority_max 147 sched_get_priority_min 149 mlock 150 munlock 158 arch_prctl
+160 setrlimit 186 gettid 187 readahead 191 getxattr 192 lgetxattr 193 fgetxattr 194 listxattr 195 llistxattr
+196 flistxattr 200 tkill 201 time 202 futex 203 sched_setaffinity 204 sched_getaffinity 213 epoll_create
+217 getdents64 218 set_tid_address 219 restart_syscall 221 fadvise64 222 timer_create 223 timer_settime
+224 timer_gettime 225 timer_getoverrun 226 timer_delete 228 clock_gettime 229 clock_getres 230 clock_nanosleep
+231 exit_group 232 epoll_wait 233 epoll_ctl 234 tgkill 235 utimes 239 get_mempolicy 247 waitid 258 mkdirat
+260 fchownat 261 futimesat 262 newfstatat 263 unlinkat 264 renameat 265 linkat 266 symlinkat 267 readlinkat
 269 faccessat 270 pselect6 271 ppoll 273 set_robust_list 274 get_robust_list 275 splice 276 tee 277 sync_file_range
 280 utimensat 281 epoll_pwait 282 signalfd 283 timerfd_create 284 eventfd 285 fallocate 286 timerfd_settime
-287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 293 pipe2
-295 preadv 296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 302 prlimit64 307 sendmmsg 309 getcpu
-316 renameat2 318 getrandom 319 memfd_create 322 execveat 324 membarrier 326 copy_file_range 327 preadv2
-328 pwritev2 329 pkey_mprotect 330 pkey_alloc 331 pkey_free 332 statx 334 rseq 424 pidfd_send_signal 434 pidfd_open
-436 close_range 439 faccessat2 441 epoll_pwait2 449 futex_waitv """
+287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 293 pipe2 295 preadv
+296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 302 prlimit64 307 sendmmsg 309 getcpu 316 renameat2 318 getrandom
+319 memfd_create 322 execveat 324 membarrier 326 copy_file_range 327 preadv2 328 pwritev2 329 pkey_mprotect
+330 pkey_alloc 331 pkey_free 332 statx 334 rseq 424 pidfd_send_signal 434 pidfd_open 436 close_range 439 faccessat2
+441 epoll_pwait2 449 futex_waitv"""
 
-# mount umount2 pivot_root chroot unshare setns ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
+# mount umount2 pivot_root chroot unshare ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
 # perf_event_open io_uring_* kexec_* *_module *_handle_at iopl ioperm quotactl reboot swap* syslog acct set*time
 # adjtimex set*name kcmp fanotify_init pidfd_getfd mount_setattr fs* open_tree move_mount memfd_secret modify_ldt
-# personality set*id setgroups mknod* vmsplice seccomp capset landlock_*
+# personality set*id setgroups mknod* vmsplice seccomp landlock_*
 _X86_64_REFUSED = (
-    165, 166, 155, 161, 272, 308, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
+    165, 166, 155, 161, 272, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
     304, 303, 172, 173, 179, 169, 167, 168, 103, 163, 164, 227, 159, 305, 170, 171, 312, 300, 438, 442, 430, 431, 432,
-    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 133, 259, 278, 317, 126, 444, 445, 446,
+    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 133, 259, 278, 317, 444, 445, 446,
 )  # fmt: skip
 _X86_64_SPECIAL = {
     "open": 2,
@@ -85,6 +87,7 @@ _X86_64_SPECIAL = {
     "socketpair": 53,
     "ioctl": 16,
     "prctl": 157,
+    "setns": 308,
 }
 _X86_64_AUDIT = 0xC000003E
 _X32_BIT = 0x40000000
@@ -157,6 +160,8 @@ def _special_rules(program: list[Instruction]) -> None:
             (_RETURN, 0, 0, ALLOW),
             (_RETURN, 0, 0, ERRNO | EPERM),
         ],
+        # only into the seat of a branch, while one is being made
+        "setns": [(_RETURN, 0, 0, ASK)],
         "prctl": [(_LOAD, 0, 0, first), *options, (_RETURN, 0, 0, ERRNO | EPERM), (_RETURN, 0, 0, ALLOW)],
     }
     for name, body in bodies.items():

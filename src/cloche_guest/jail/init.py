@@ -148,13 +148,13 @@ def _seat_session(
     The last descriptors (``groups`` of them) are the worker's: by writing to them it joins the session's cgroup.
     """
     own = len(descriptors) - message.get("groups", 0)
-    wire, out, err, end, control = descriptors[:5]
-    tree = descriptors[5] if own > 5 else -1
+    *lines, control = descriptors[:7]
+    tree = descriptors[7] if own > 7 else -1
     try:
         seat, workspace = make_seat(message, control, tree, namespace)
     except OSError as exc:
         messages.send(host, {"failed": message["id"], "error": str(exc)})
         return
-    messages.send(zygote, message, [wire, out, err, end, seat, workspace, *descriptors[own:]])
+    messages.send(zygote, message, [*lines, seat, workspace, *descriptors[own:]])
     os.close(seat)
     os.close(workspace)

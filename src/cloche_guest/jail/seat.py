@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 
 from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.jail.pid_one import serve_seat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,26 +48,4 @@ def _become_init(options: dict[str, Any], control: int, tree: int, report: socke
             messages.send(report, {"error": "%s: %s" % (type(exc).__name__, exc)})
         finally:
             os._exit(1)
-    line = socket.socket(fileno=os.dup(control))
-    keep = line.fileno()
-    if keep != 3:
-        os.dup2(keep, 3)
-        line.detach()
-        line = socket.socket(fileno=3)
-    syscalls.close_from(4)
-    _serve(line)
-
-
-def _serve(line: socket.socket) -> None:
-    """Reap strays; end with the host, and everything in the namespace ends with us."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        message, descriptors = messages.receive(line)
-        if message is None:
-            os._exit(0)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        if message.get("kill"):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # all of the namespace but ourselves, at one stroke
-            messages.send(line, {"cleared": True})
+    serve_seat(control)

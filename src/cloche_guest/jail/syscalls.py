@@ -44,6 +44,8 @@ _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 40
 
 _SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_NEW_LISTENER = 8
+_FSCONFIG_SET_STRING, _FSCONFIG_CREATE = 1, 6
 
 _MADV_COLLAPSE = 25
 _LARGE_PAGE = 2 << 20
@@ -54,6 +56,7 @@ _NUMBERS = {
     "aarch64": {"pivot_root": 41, "capset": 91, "seccomp": 277},
 }
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _PIDFD_OPEN, _PIDFD_SEND_SIGNAL = 434, 424
 _CLOSE_RANGE = 436
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
@@ -105,7 +108,8 @@ def has_library() -> bool:
 def enter(
     seat: int,
     namespaces: int,
-    descriptors: tuple[int, int, int],
+    lines: list[int],
+    below: bool,
     landlock: bool,
     limits: list[tuple[int, int]],
     program: bytes,
@@ -114,9 +118,10 @@ def enter(
     amounts = ctypes.create_string_buffer(b"".join(struct.pack("QQ", *limit) for limit in limits))
     instructions = ctypes.create_string_buffer(program, len(program))
     confinement = struct.pack(
-        "iPQHP", landlock, ctypes.addressof(amounts), len(limits), len(program) // 8, ctypes.addressof(instructions)
-    )
-    _check_library(_library.cloche_enter(seat, namespaces, *descriptors, confinement))
+        "iiPQHP", below, landlock, ctypes.addressof(amounts), len(limits),
+        len(program) // 8, ctypes.addressof(instructions),
+    )  # fmt: skip
+    _check_library(_library.cloche_enter(seat, namespaces, struct.pack("5i", *lines), confinement))
 
 
 def gather_heap() -> None:
@@ -226,6 +231,11 @@ def drop_capabilities() -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+    clear_capabilities()
+
+
+def clear_capabilities() -> None:
+    """Give up those that we hold. Where no new privileges can be gained, that is for good."""
     _syscall("capset", _number("capset"), struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
@@ -245,11 +255,71 @@ def no_new_privileges() -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "prctl NO_NEW_PRIVS")
 
 
-def install_filter(program: bytes) -> None:
-    """Load a seccomp program."""
+def install_filter(program: bytes) -> int:
+    """Load a seccomp program. Returns the descriptor on which calls that somebody must approve are told."""
     buffer = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
-    _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, 0, head)
+    return _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, _SECCOMP_NEW_LISTENER, head)
+
+
+def detached_tmpfs(size: int, files: int) -> int:
+    """A file system in memory that has no place: only who holds its descriptor can reach it."""
+    return _detached("tmpfs", {"size": str(size), "nr_inodes": str(files), "mode": "700"})
+
+
+def detached_proc() -> int:
+    """A view of all processes of this namespace, for ourselves alone."""
+    return _detached("proc", {"subset": "pid"})
+
+
+def _detached(kind: str, options: dict[str, str]) -> int:
+    context = _syscall("fsopen", _FSOPEN, kind.encode(), 1)
+    try:
+        for key, value in options.items():
+            _syscall("fsconfig", _FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0)
+        _syscall("fsconfig", _FSCONFIG, context, _FSCONFIG_CREATE, None, None, 0)
+        mounted = _syscall("fsmount", _FSMOUNT, context, 1, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+    finally:
+        os.close(context)
+    try:
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mounted)
+    finally:
+        os.close(mounted)
+
+
+def fork_away(namespaces: list[tuple[int, int]]) -> int:
+    """Fork a copy of this process into these namespaces (descriptor, kind). Its number here; 0 in the copy.
+
+    The copy is no child of ours: the process between us enters the namespaces for it and ends, so it belongs to the
+    PID 1 above us, which outlives us and hears of its end.
+    """
+    if _library is not None:
+        flat = [number for pair in namespaces for number in pair]
+        return _check_library(_library.cloche_fork_away(struct.pack("%di" % len(flat), *flat), len(namespaces)))
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        try:
+            for descriptor, kind in namespaces:
+                setns(descriptor, kind)
+            pid = os.fork()
+        except OSError as exc:
+            os.write(writer, b"-%d" % (exc.errno or 1))
+            os._exit(1)
+        if pid == 0:
+            os.close(reader)
+            os.close(writer)
+            return 0
+        os.write(writer, b"%d" % pid)
+        os._exit(0)
+    os.close(writer)
+    told = os.read(reader, 32)
+    os.close(reader)
+    os.waitpid(middle, 0)
+    number = int(told or b"-5")
+    if number < 0:
+        raise OSError(-number, os.strerror(-number), "fork into a prepared seat")
+    return number
 
 
 def landlock_version() -> int:

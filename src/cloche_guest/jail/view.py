@@ -116,6 +116,19 @@ def _cover_tmp(quota: str, trees: list[str]) -> None:
         os.close(descriptor)
 
 
+def furnish_branch(options: dict[str, Any]) -> list[int]:
+    """In a branch's own mount namespace: folders of its own over those of its parent, and its processes. Descriptors
+    of its workspace and of its private folder."""
+    plain = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    quota = "size=%d,nr_inodes=%d,mode=700" % (options["workspace_bytes"], options["workspace_files"])
+    syscalls.mount("tmpfs", WORKSPACE, "tmpfs", plain, quota)
+    syscalls.mount("tmpfs", PRIVATE, "tmpfs", plain, quota)
+    if not os.path.islink("/tmp"):
+        _cover_tmp(quota, options.get("under_tmp", []))
+    syscalls.mount("proc", "/proc", "proc", plain | syscalls.MS_NOEXEC, "subset=pid,hidepid=ptraceable")
+    return [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in (WORKSPACE, PRIVATE)]
+
+
 def furnish_seat(options: dict[str, Any], tree: int) -> int:
     """In a seat's own mount namespace: its workspace (`tree`, when it was prepared), its temporary files, its
     processes. Returns the workspace's descriptor."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 import sys
 
 from cloche_guest import capture, start
 from cloche_guest.jail import filter as call_filter
-from cloche_guest.jail import syscalls, view
+from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.jail.branches import Branches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
-WIRE, OUT, ERR = 3, 4, 5
+WIRE, OUT, ERR, LINE, INNER = 3, 4, 5, 6, 7
 LANDLOCK_DEVICES = 1 << 1 | 1 << 2  # write and read files
 
 
@@ -26,20 +28,25 @@ def _join(groups: list[int]) -> None:
         os.write(descriptor, b"0")
 
 
-def enter(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes) -> None:
+def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) -> None:
     """Go into the seat and give up everything that is not needed there. The order matters at every step."""
     namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
+    below = bool(options.get("below"))
     if syscalls.has_library():
-        syscalls.enter(seat, namespaces, (wire, out, err), bool(options["landlock"]), _limits(options), program)
+        syscalls.enter(seat, namespaces, lines, below, bool(options["landlock"]), _limits(options), program)
         return
     syscalls.setns(seat, namespaces)
-    _arrange_descriptors(wire, out, err)
+    if below:
+        syscalls.setns(seat, syscalls.CLONE_NEWUSER)  # a branch's: else it could not be branched again
+    _arrange_descriptors(lines)
     os.chdir(view.WORKSPACE)
-    # The user namespace comes after the mounts: so the guest has no power over them, whatever it regains in its own.
-    syscalls.unshare(syscalls.CLONE_NEWUSER)
-    for name, text in (("setgroups", "deny"), ("uid_map", "1000 1000 1"), ("gid_map", "1000 1000 1")):
-        with open("/proc/self/" + name, "w") as handle:
-            handle.write(text)
+    if not below:
+        # After the mounts: so the guest has no power over them, whatever it regains in a namespace of its own.
+        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", "1000 1000 1"), ("gid_map", "1000 1000 1")):
+            with open("/proc/self/" + name, "w") as handle:
+                handle.write(text)
+    users = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)  # while we may still look at ourselves
     syscalls.no_new_privileges()
     syscalls.set_dumpable(False)
     if options["landlock"]:
@@ -49,20 +56,24 @@ def enter(options: dict[str, Any], wire: int, out: int, err: int, seat: int, pro
     for which, amount in _limits(options):
         resource.setrlimit(which, (amount, amount))
     syscalls.drop_capabilities()
-    syscalls.install_filter(program)
+    listener = syscalls.install_filter(program)
+    with socket.socket(fileno=INNER) as inner:  # to our PID 1
+        messages.send(inner, {"listener": True}, [listener, users])
+    os.close(listener)
+    os.close(users)
 
 
-def _arrange_descriptors(wire: int, out: int, err: int) -> None:
+def _arrange_descriptors(lines: list[int]) -> None:
     import fcntl
 
-    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in (wire, out, err)]
+    high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in lines]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
-    for target, source in zip((WIRE, OUT, ERR), high):
+    for target, source in zip((WIRE, OUT, ERR, LINE, INNER), high):
         os.dup2(source, target)
     os.dup2(OUT, 1)
     os.dup2(ERR, 2)
-    syscalls.close_from(6)
+    syscalls.close_from(INNER + 1)
 
 
 def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
@@ -72,15 +83,16 @@ def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
     ]
 
 
-def run(options: dict[str, Any], wire: int, out: int, err: int, seat: int, program: bytes, groups: list[int]) -> None:
+def run(options: dict[str, Any], lines: list[int], seat: int, program: bytes, groups: list[int]) -> None:
     """Never returns."""
     try:
         _join(groups)
-        enter(options, wire, out, err, seat, program)
+        enter(options, lines, seat, program)
         reseed()
-        wire_line = capture.keep_private(WIRE)
+        wire, line = capture.keep_private(WIRE), capture.keep_private(LINE)
         os.close(WIRE)
-        start.serve(wire_line, wire_line, (OUT, ERR), warm=True)
+        os.close(LINE)
+        start.serve(wire, wire, (OUT, ERR), warm=True, extend=lambda kernel: Branches(kernel, line))
     except BaseException as exc:
         try:
             os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())

@@ -48,17 +48,17 @@ class Zygote:
                 self._fork(message, descriptors)
 
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
-        wire, out, err, end, seat, workspace, *groups = descriptors
+        wire, out, err, line, inner, end, seat, workspace, *groups = descriptors
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            worker.run(request, wire, out, err, seat, self._program, groups)
+            worker.run(request, [wire, out, err, line, inner], seat, self._program, groups)
         syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
         pidfd = syscalls.pidfd_open(pid)
         self._workers[pidfd] = (pid, end)
         self._watch.register(pidfd, select.POLLIN)
         messages.send(self._host, {"session": request["id"]}, [pidfd, seat, workspace])
-        for descriptor in (wire, out, err, seat, workspace, *groups):
+        for descriptor in (wire, out, err, line, inner, seat, workspace, *groups):
             os.close(descriptor)
 
     def _reap(self, pidfd: int) -> None:

@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.interpreter import Interpreter, examine
+from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT
-from cloche.backends.jail.channel import JailChannel, Seat
+from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.houses import NOT_INSTALLED, SCIENTIFIC, houses
 from cloche.backends.jail.programs import describe_programs
+from cloche.backends.jail.seat import Seat
 from cloche.backends.native import NativeBackend
 from cloche.errors import ClocheError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -19,6 +21,8 @@ from cloche_guest.jail import syscalls
 
 if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Channel
+    from cloche.session.copying import SessionCopy
     from cloche.session.workspace import Workspace
 
 REMEDY = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces), or use native"
@@ -54,7 +58,9 @@ class JailBackend(NativeBackend):
     """Sessions forked from a warm interpreter into namespaces of their own."""
 
     name: ClassVar[str] = "jail"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"network", "threads", "subprocess", "packages"})
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"network", "threads", "subprocess", "packages", "fork", "savepoint", "protect_state"}
+    )
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
 
@@ -74,7 +80,7 @@ class JailBackend(NativeBackend):
     def _take_channel(self, interpreter: Interpreter, preload: tuple[str, ...], options: dict[str, Any]) -> JailChannel:
         """Another worker in our seat, a spare, or a session made for us."""
         if self._seat is not None and self._seat.usable:
-            return JailChannel(self._seat, options)
+            return JailChannel.start(self._seat, options)
         self.release()
         with houses.lease(interpreter, preload) as broker:
             spare = broker.claim_spare(options) if "workspace" not in options else None
@@ -82,7 +88,24 @@ class JailBackend(NativeBackend):
                 self._seat, channel = spare
                 return channel
             self._seat = Seat(broker, options.get("workspace"))
-            return JailChannel(self._seat, options)
+            return JailChannel.start(self._seat, options)
+
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
+        assert isinstance(channel, JailChannel)
+        return JailBranch(channel, {**_quota(policy), "under_tmp": channel.seat.broker.trees_under_tmp})
+
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> JailSavepoint:
+        assert isinstance(channel, JailChannel)
+        quota = {"bytes": 2 * policy.workspace_bytes, "files": 2 * WORKSPACE_FILES}
+        older = replaced if isinstance(replaced, JailSavepoint) else None
+        return JailSavepoint(channel, quota, older)
+
+    def another(self) -> JailBackend:
+        return JailBackend(python=self._python)
+
+    def adopt(self, channel: Channel) -> None:
+        assert isinstance(channel, JailChannel)
+        self._seat = channel.seat
 
     def expected_isolation(self) -> Isolation:
         return Isolation.SEALED
@@ -117,8 +140,7 @@ class JailBackend(NativeBackend):
         interpreter = examine(self._python, "jail")
         layers = tuple(layer.name for layer in jail_layers() if layer.active)
         options: dict[str, Any] = {
-            "workspace_bytes": policy.workspace_bytes,
-            "workspace_files": WORKSPACE_FILES,
+            **_quota(policy),
             "landlock": "landlock" in layers,
             "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
             "limit_core": 0,
@@ -136,6 +158,10 @@ class JailBackend(NativeBackend):
 def _modules(policy: ExecutionPolicy) -> tuple[str, ...]:
     """What its sessions find imported."""
     return SCIENTIFIC if policy.preload is None else policy.preload
+
+
+def _quota(policy: ExecutionPolicy) -> dict[str, Any]:
+    return {"workspace_bytes": policy.workspace_bytes, "workspace_files": WORKSPACE_FILES}
 
 
 def _greeting(interpreter: Interpreter, policy: ExecutionPolicy) -> dict[str, Any]:

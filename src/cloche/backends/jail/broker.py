@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.programs import Programs, programs
-from cloche.backends.jail.spares import Spares
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
 from cloche_guest.jail import messages
@@ -24,12 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cloche.backends.interpreter import Interpreter
-    from cloche.backends.jail.channel import JailChannel, Seat
+    from cloche.backends.jail.channel import JailChannel
+    from cloche.backends.jail.seat import Seat
+    from cloche.backends.jail.spares import Spares
 
 START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
 """Of one module. A library that takes longer to import is left out."""
 STOP_PATIENCE = 5.0
+PID_ONE_KNOWS_BRANCHES = False
+"""Of the compiled program: until it does, seats are made by the Python code."""
 DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
 """Set: what the jail's own processes complain about is shown."""
 _FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
@@ -83,10 +86,11 @@ class Broker:
         self._retired = False
         self._make_locks()
         self.user = _file_user()
+        self.trees_under_tmp = _outermost([path for path in _trees(interpreter) if path.startswith("/tmp/")])
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
         lines = [theirs.fileno(), their_folders.fileno()]
-        compiled = programs() if interpreter.bundle is not None else None
+        compiled = programs() if interpreter.bundle is not None and PID_ONE_KNOWS_BRANCHES else None
         command = interpreter.command() if compiled is None else [compiled.init]
         with theirs, their_folders:
             self._process = subprocess.Popen(
@@ -149,6 +153,8 @@ class Broker:
         key = json.dumps(options, sort_keys=True)
         spares = self._spares.get(key)
         if spares is None:
+            from cloche.backends.jail.spares import Spares
+
             spares = self._spares[key] = Spares(self, options)
         return spares.claim()
 
@@ -313,3 +319,8 @@ def _trees(interpreter: Interpreter) -> list[str]:
         *interpreter.path,
     }
     return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))
+
+
+def _outermost(paths: list[str]) -> list[str]:
+    """Without those that lie in others."""
+    return [path for path in paths if not any(path.startswith(other + "/") for other in paths)]

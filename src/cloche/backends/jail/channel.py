@@ -1,129 +1,28 @@
-"""A session in the jail, as the host holds it: a wire, two pipes, and handles that cannot be mistaken for another's."""
+"""A worker in the jail, as the host holds it: a wire, two pipes, and a handle that cannot be mistaken for another's."""
 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
-from contextlib import contextmanager, suppress
-from pathlib import Path
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.native import capture_pipe
+from cloche.backends.jail.ends import Ends, readable
+from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.errors import StartError
 from cloche.isolation import Isolation
 from cloche.session.channel import Channel, Exit
-from cloche.session.workspace import Workspace
-from cloche_guest.jail import messages, syscalls
+from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from cloche.backends.jail.broker import Broker, Ticket
+    from cloche.backends.jail.broker import Ticket
+    from cloche.session.workspace import Workspace
 
-ANSWER_PATIENCE = 10.0
-END_PATIENCE = 5.0
-CLEAR_PATIENCE = 2.0
-SOCKET_BUFFER = 1 << 20
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class JailWorkspace(Workspace):
-    """Files inside the seat. Where we are root, they are touched as the guest's user: no file of ours can be meant."""
-
-    def __init__(self, root: Path, user: tuple[int, int], *, private: bool, location: str) -> None:
-        super().__init__(root, private=private, location=location)
-        self._user = user
-
-    @contextmanager
-    def acting(self) -> Iterator[None]:
-        if os.getuid() != 0:
-            yield
-            return
-        syscalls.set_file_user(*self._user)
-        try:
-            yield
-        finally:
-            syscalls.set_file_user(0, 0)
-
-
-class Seat:
-    """The namespaces and files of one session. It outlives the worker in it: what crashes leaves its files behind."""
-
-    def __init__(self, broker: Broker, given: str | None) -> None:
-        self.broker = broker
-        self._given = given
-        self._owner = os.getpid()
-        self._workspace: JailWorkspace | None = None
-        self.ticket: Ticket | None = None
-        """The answer that brought the seat."""
-        self._clearing = 0
-        self._closed = False
-        self.control, self.their_control = messages.pair()
-        broker.hold()
-
-    def answer(self) -> Ticket:
-        """Handles of the seat; waited for when they are first needed."""
-        if self.ticket is None:
-            raise StartError("the seat was not asked for")
-        return self.broker.wait(self.ticket, ANSWER_PATIENCE)
-
-    @property
-    def usable(self) -> bool:
-        """Whether another worker can be put into it."""
-        return (
-            self.broker.alive
-            and self.ticket is not None
-            and self.ticket.arrived
-            and self.ticket.error is None
-            and not readable(self.ticket.seat, 0)
-            and self._is_clear()
-        )
-
-    @property
-    def workspace(self) -> JailWorkspace:
-        """Its files."""
-        if self._workspace is None:
-            location = f"/proc/self/fd/{self.answer().workspace}/."
-            root = Path(self._given or "/app")
-            self._workspace = JailWorkspace(root, self.broker.user, private=self._given is None, location=location)
-        return self._workspace
-
-    def clear(self) -> None:
-        """End everything that runs in it but its idle PID 1."""
-        with suppress(OSError):
-            messages.send(self.control, {"kill": True})
-            self._clearing += 1
-
-    def _is_clear(self) -> bool:
-        """Every order to end all has been carried out: one on its way would hit the next worker."""
-        while self._clearing:
-            if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
-                return False
-            self._clearing -= 1
-        return True
-
-    def close(self) -> None:
-        """End it, and everything in it, and wait for that."""
-        if self._closed:
-            return
-        self._closed = True
-        self.their_control.close()
-        ticket = self.ticket
-        if ticket is not None and self._owner == os.getpid():
-            with suppress(StartError):
-                self.answer()
-            if ticket.seat >= 0:
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(ticket.seat, signal.SIGKILL)
-                readable(ticket.seat, END_PATIENCE)
-        self.control.close()
-        for descriptor in (ticket.seat, ticket.workspace) if ticket is not None else ():
-            if descriptor >= 0:
-                with suppress(OSError):
-                    os.close(descriptor)
-        self.broker.let_go()
 
 
 class JailChannel(Channel):
@@ -131,19 +30,30 @@ class JailChannel(Channel):
 
     isolation = Isolation.SEALED
 
-    def __init__(self, seat: Seat, options: dict[str, Any]) -> None:
-        self._seat = seat
+    def __init__(self, seat: Seat, ends: Ends, approver: Seat) -> None:
+        """`approver`: the seat whose PID 1 decides about this worker's calls."""
+        self.seat = seat
+        self.approver = approver
+        self.ends = ends
+        self.wire: socket.socket = ends.wire
+        self.stdout = ends.stdout
+        self.stderr = ends.stderr
+        self._end, self._their_end = os.pipe()
+        os.set_blocking(self._end, False)
         self._owner = os.getpid()
         self._closed = False
         self._exit: Exit | None = None
-        self.wire, theirs = socket.socketpair()
-        self.stdout, out = capture_pipe()
-        self.stderr, err = capture_pipe()
-        self._end, end = os.pipe()
-        os.set_blocking(self._end, False)
-        for side in (self.wire, theirs):
-            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
-        lines = [theirs.fileno(), out, err, end]
+        self._ticket: Ticket | None = None
+        self._handle = -1
+        self.layers: tuple[str, ...] = ()
+        self.greeting: Mapping[str, Any] = {}
+
+    @classmethod
+    def start(cls, seat: Seat, options: dict[str, Any]) -> JailChannel:
+        """A worker from the zygote; its seat is asked for with it, unless it is there."""
+        channel = cls(seat, Ends(), seat)
+        inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
+        lines = [*channel.ends.theirs(), theirs.fileno(), channel._their_end]
         tree = -1
         try:
             if seat.ticket is None:
@@ -151,33 +61,47 @@ class JailChannel(Channel):
                 if options.get("workspace"):
                     tree = seat.broker.map_folder(options["workspace"])
                     lines.append(tree)
-                self._ticket = seat.ticket = seat.broker.request(options, lines)
+                channel._ticket = seat.ticket = seat.broker.request(options, lines)
             else:
                 handles = [seat.ticket.seat, seat.ticket.workspace]
-                self._ticket = seat.broker.request(options, [*lines, *handles], again=True)
+                below = {**options, "below": seat.parent is not None}
+                channel._ticket = seat.broker.request(below, [*lines, *handles], again=True)
+            seat.send({"inner": True}, [inner.fileno()])
         except BaseException:
-            self.wire.close()
-            for descriptor in (self.stdout, self.stderr, self._end):
-                os.close(descriptor)
+            channel._release()
             raise
         finally:
+            inner.close()
             theirs.close()
             seat.their_control.close()
-            for descriptor in (out, err, end, tree):
-                if descriptor >= 0:
-                    os.close(descriptor)
-        self.wire.setblocking(False)
-        self.layers: tuple[str, ...] = ()
-        self.greeting: Mapping[str, Any] = {}
+            channel._drop_theirs()
+            if tree >= 0:
+                os.close(tree)
+        return channel
 
-    def _worker(self) -> int:
-        return self._seat.broker.wait(self._ticket, ANSWER_PATIENCE).worker
+    def take_worker(self, handle: int, adopter: Seat) -> None:
+        """This worker is a copy of another: its end will be told by the PID 1 that has taken it over."""
+        self._handle = handle
+        adopter.send({"track": True}, [handle, self._their_end])
+        self._drop_theirs()
+
+    def _drop_theirs(self) -> None:
+        self.ends.drop_theirs()
+        if self._their_end >= 0:
+            os.close(self._their_end)
+            self._their_end = -1
+
+    def handle(self) -> int:
+        """The worker's handle."""
+        if self._handle < 0 and self._ticket is not None:
+            return self.seat.broker.wait(self._ticket, ANSWER_PATIENCE).worker
+        return self._handle
 
     @property
     def pid(self) -> int | None:
         """The worker's process as this process sees it."""
         try:
-            with open(f"/proc/self/fdinfo/{self._worker()}") as handle:
+            with open(f"/proc/self/fdinfo/{self.handle()}") as handle:
                 for line in handle:
                     if line.startswith("Pid:"):
                         return int(line.split()[1])
@@ -187,19 +111,30 @@ class JailChannel(Channel):
 
     @property
     def workspace(self) -> Workspace:  # type: ignore[override]  # known only when the seat is made
-        return self._seat.workspace
+        return self.seat.workspace
+
+    # -- signals and the end -------------------------------------------------------------------
 
     def interrupt(self, *, insist: bool) -> None:
         self._signal(signal.SIGUSR2 if insist else signal.SIGINT)
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-        self._seat.clear()
+        if self._owner == os.getpid():
+            self._signal(signal.SIGKILL)
+            self.seat.clear()
+
+    def end_children(self, seconds: float) -> None:
+        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * _CLOCK_TICKS) - 1
+        with suppress(StartError):
+            self.seat.clear(keep=[self.handle()], since=max(ticks, 0))
+            self.seat.is_clear()  # the next cell must not meet them
 
     def _signal(self, number: signal.Signals) -> None:
         if self._owner == os.getpid():
             with suppress(ProcessLookupError, StartError):
-                signal.pidfd_send_signal(self._worker(), number)
+                handle = self.handle()
+                if handle >= 0:
+                    signal.pidfd_send_signal(handle, number)
 
     def watch_exit(self) -> int | None:
         return self._end
@@ -228,22 +163,28 @@ class JailChannel(Channel):
         self._closed = True
         if self._exit is None:
             self.kill()
-        self.wire.close()
-        ticket = self._ticket
         if self._owner == os.getpid():
             with suppress(StartError):
-                self._worker()  # handles that are still on their way must be closed too
-        handles = [self.stdout, self.stderr, self._end, ticket.worker]
-        if ticket is not self._seat.ticket:
-            handles += [ticket.seat, ticket.workspace]  # copies that came with the answer
+                self.handle()  # handles that are still on their way must be closed too
+        self._release()
+
+    def drop(self) -> None:
+        """End this worker alone, and nothing else in its seat: a savepoint that is not wanted any more."""
+        self._closed = True
+        self._signal(signal.SIGKILL)
+        self._release()
+
+    def _release(self) -> None:
+        self.ends.close()
+        self.stdout = self.stderr = -1
+        handles = [self._end, self._their_end, self._handle]
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            handles.append(ticket.worker)
+            if ticket is not self.seat.ticket:
+                handles += [ticket.seat, ticket.workspace]  # copies that came with the answer
         for descriptor in handles:
-            if descriptor is not None and descriptor >= 0:
+            if descriptor >= 0:
                 with suppress(OSError):
                     os.close(descriptor)
-
-
-def readable(descriptor: int, timeout: float) -> bool:
-    """Whether there is something to read, or an end to see, within `timeout`."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout * 1000))
+        self._end = self._their_end = self._handle = -1

@@ -6,7 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.channel import JailChannel, Seat
+from cloche.backends.jail.channel import JailChannel
+from cloche.backends.jail.seat import Seat
 from cloche.errors import ClocheError
 from cloche.session.callback_threads import threads
 
@@ -67,7 +68,7 @@ class Spares:
     def _make(self) -> tuple[Seat, JailChannel] | None:
         seat = Seat(self._broker, None)
         try:
-            channel = JailChannel(seat, self._options)
+            channel = JailChannel.start(seat, self._options)
         except (OSError, ClocheError):
             seat.close()
             return None

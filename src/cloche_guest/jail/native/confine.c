@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Headers of older systems lack these; the numbers are the same on every architecture. */
@@ -25,7 +27,7 @@
 #define LANDLOCK_CREATE_RULESET_VERSION_FLAG 1
 #define LANDLOCK_PATH_BENEATH 1
 
-enum { WIRE = 3, OUT = 4, ERR = 5, FIRST_UNUSED = 6, OUT_OF_THE_WAY = 100 };
+enum { FIRST_LINE = 3, OUT_OF_THE_WAY = 100, HANDED_OVER = 2 };
 
 struct landlock_ruleset {
     uint64_t files;
@@ -38,23 +40,23 @@ struct landlock_path_rule {
     int32_t folder;
 } __attribute__((packed));
 
-int arrange_descriptors(int wire, int out, int err)
+int arrange_descriptors(const int lines[LINES])
 {
-    const int given[] = {wire, out, err};
-    int high[3];
-    for (int i = 0; i < 3; i++) {
-        high[i] = fcntl(given[i], F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+    int high[LINES];
+    for (int i = 0; i < LINES; i++) {
+        high[i] = fcntl(lines[i], F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
         if (high[i] < 0)
             return failed("dup");
     }
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return failed("/dev/null");
-    const int places[][2] = {{null, 0}, {high[0], WIRE}, {high[1], OUT}, {high[2], ERR}, {high[1], 1}, {high[2], 2}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (dup2(places[i][0], places[i][1]) < 0)
+    if (dup2(null, 0) < 0 || dup2(high[OUT], 1) < 0 || dup2(high[ERR], 2) < 0)
+        return failed("dup2");
+    for (int i = 0; i < LINES; i++)
+        if (dup2(high[i], FIRST_LINE + i) < 0)
             return failed("dup2");
-    if (syscall(CALL_CLOSE_RANGE, FIRST_UNUSED, ~0U, 0) < 0)
+    if (syscall(CALL_CLOSE_RANGE, FIRST_LINE + LINES, ~0U, 0) < 0)
         return failed("close_range");
     return 0;
 }
@@ -134,10 +136,39 @@ static int drop_capabilities(void)
     return 0;
 }
 
+/* To our PID 1: who decides about system calls, and below which user namespace those of branches are made. */
+static int hand_over(int listener, int users)
+{
+    static char said[] = "listener#1";
+    struct iovec text = {.iov_base = said, .iov_len = sizeof said};
+    const int handles[HANDED_OVER] = {listener, users};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof handles)];
+    } rights;
+    memset(&rights, 0, sizeof rights);
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
+    message.msg_control = rights.room;
+    message.msg_controllen = sizeof rights.room;
+    rights.head.cmsg_level = SOL_SOCKET;
+    rights.head.cmsg_type = SCM_RIGHTS;
+    rights.head.cmsg_len = CMSG_LEN(sizeof handles);
+    memcpy(CMSG_DATA(&rights.head), handles, sizeof handles);
+    if (sendmsg(FIRST_LINE + INNER, &message, MSG_NOSIGNAL) < 0)
+        return failed("sendmsg");
+    close(listener);
+    close(users);
+    close(FIRST_LINE + INNER);
+    return 0;
+}
+
 int confine(const struct confinement *how)
 {
-    if (own_user_namespace() < 0)
+    if (!how->below && own_user_namespace() < 0)
         return -1;
+    int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC); /* while we may still look at ourselves */
+    if (users < 0)
+        return failed("/proc/self/ns/user");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return failed("prctl NO_NEW_PRIVS");
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -146,7 +177,8 @@ int confine(const struct confinement *how)
         return -1;
     if (set_limits(how) < 0 || drop_capabilities() < 0)
         return -1;
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &how->filter) < 0)
+    long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &how->filter);
+    if (listener < 0)
         return failed("seccomp");
-    return 0;
+    return hand_over((int)listener, users);
 }

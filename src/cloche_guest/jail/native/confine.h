@@ -13,18 +13,23 @@ struct limit {
     uint64_t amount;
 };
 
+/* What connects a worker with the host, in the order in which it has them: from 3 on. */
+enum { WIRE, OUT, ERR, LINE, INNER, LINES };
+
 struct confinement {
+    int below;    /* the seat is a branch's, whose user namespace it shares: else it could not be branched again */
     int landlock; /* whether to use it */
     const struct limit *limits;
     size_t limit_count;
     struct sock_fprog filter;
 };
 
-/* The worker's end of everything: wire on 3, captured output on 4 and 5 and on 1 and 2, nothing on 0, nothing else. */
-int arrange_descriptors(int wire, int out, int err);
+/* The worker's end of everything: its lines from 3 on, captured output also on 1 and 2, nothing on 0, nothing else. */
+int arrange_descriptors(const int lines[LINES]);
 
 /* A user namespace of its own, and then no right, no look from outside, no file but the view's, bounded resources and
- * a list of system calls. The order matters at every step. */
+ * a list of system calls; its PID 1 is sent the listener that decides about some of them, and INNER is closed. The
+ * order matters at every step. */
 int confine(const struct confinement *how);
 
 #endif

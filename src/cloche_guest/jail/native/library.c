@@ -20,7 +20,7 @@ extern void PyOS_AfterFork_Parent(void);
 extern void PyOS_AfterFork_Child(void);
 
 EXPORT const char *cloche_failed_step(void);
-EXPORT int cloche_enter(int seat, int namespaces, int wire, int out, int err, const struct confinement *how);
+EXPORT int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how);
 EXPORT int cloche_fork_away(const int (*namespaces)[2], int count);
 EXPORT int cloche_gather_heap(size_t arena);
 EXPORT int cloche_settle_heap(void);
@@ -41,11 +41,11 @@ int cloche_settle_heap(void)
 }
 
 /* Go into a seat and give up everything that is not needed there. */
-int cloche_enter(int seat, int namespaces, int wire, int out, int err, const struct confinement *how)
+int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how)
 {
-    if (setns(seat, namespaces) < 0)
+    if (setns(seat, namespaces) < 0 || (how->below && setns(seat, CLONE_NEWUSER) < 0))
         return failed("setns");
-    if (arrange_descriptors(wire, out, err) < 0)
+    if (arrange_descriptors(lines) < 0)
         return -1;
     if (chdir(WORKSPACE) < 0)
         return failed_at("chdir", WORKSPACE);
@@ -54,13 +54,14 @@ int cloche_enter(int seat, int namespaces, int wire, int out, int err, const str
 
 /* What the process in the middle leaves in the memory that it shares with its parent. */
 struct birth {
-    volatile pid_t pid;
-    volatile int reason;
-    const char *volatile step;
+    pid_t pid;
+    int reason;
+    const char *step;
 };
 
-/* In the process in the middle; it returns only in the new process. */
-static void give_birth(const int (*namespaces)[2], int count, struct birth *birth)
+/* In the process in the middle; it returns only in the new process. Not inlined: to the compiler, what is written just
+ * before a process ends can be seen by nobody. */
+static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int count, volatile struct birth *birth)
 {
     for (int i = 0; i < count; i++) {
         if (setns(namespaces[i][0], namespaces[i][1]) < 0) {
@@ -85,7 +86,7 @@ static void give_birth(const int (*namespaces)[2], int count, struct birth *birt
  * own child is then the copy that is wanted. It ends at once: the new process belongs to the PID 1 above. */
 int cloche_fork_away(const int (*namespaces)[2], int count)
 {
-    struct birth birth = {.pid = -1, .reason = 0, .step = ""};
+    volatile struct birth birth = {.pid = -1, .reason = 0, .step = ""};
     sigset_t all, before;
     PyOS_BeforeFork();
     /* a handler in the middle process would run on our memory while we sleep */

@@ -1,0 +1,184 @@
+"""Copies of a live session: the seat and files of a branch, and savepoints that wait in the seat of their session."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.jail.channel import JailChannel
+from cloche.backends.jail.copies import TreeCopy, copy_tree
+from cloche.backends.jail.ends import Ends
+from cloche.errors import BranchError
+from cloche.session.copying import SessionCopy
+from cloche_guest.jail import messages
+
+if TYPE_CHECKING:
+    from cloche.backends.jail.seat import Seat
+
+UP_PATIENCE = 10.0
+MAX_LEVEL = 28
+"""Namespaces can be nested 32 deep; some of that belongs to the machine that we run on."""
+
+
+class JailBranch(SessionCopy):
+    """A copy that becomes a session of its own, with its own files."""
+
+    def __init__(self, parent: JailChannel, options: dict[str, Any]) -> None:
+        self.params = {"waits": False}
+        self._parent = parent
+        level, seat = 1, parent.seat
+        while seat.parent is not None:
+            level, seat = level + 1, seat.parent
+        if level >= MAX_LEVEL:
+            raise BranchError(
+                f"a branch cannot be more than {MAX_LEVEL} branches away from the first session",
+                remedy="branch from an earlier one, or move on with snapshot() and restore()",
+            )
+        self._seat = parent.seat.make_below(options)
+        try:
+            with parent.seat.workspace.acting():
+                copy_tree(parent.seat.workspace.descriptor, self._seat.workspace.descriptor)
+                copy_tree(*self._seat.private_folders)
+            self._seat.workspace.look()
+            self._channel = JailChannel(self._seat, Ends(), parent.approver)
+            try:
+                parent.approver.ask({"allow": len(self._seat.namespaces)})
+                pass_on(parent, self._channel.ends, self._seat.namespaces)
+            except BaseException:
+                self._channel.drop()
+                raise
+        except BaseException:
+            self._seat.close()
+            raise
+
+    def conclude(self) -> JailChannel:
+        channel = self._channel
+        channel.take_worker(channel.ends.identify(UP_PATIENCE), self._parent.seat)
+        self._seat.drop_namespaces()
+        return _like(self._parent, channel)
+
+    def abandon(self) -> None:
+        self._channel.drop()
+        self._seat.close()
+
+
+class JailSavepoint(SessionCopy):
+    """A copy that waits in the seat of its session, beside a copy of the session's files."""
+
+    def __init__(self, parent: JailChannel, quota: dict[str, int], replaced: JailSavepoint | None = None) -> None:
+        """`replaced`: an older savepoint of this session whose files are brought up to date, and which ends."""
+        self.params = {"waits": True}
+        self._parent = parent
+        self._seat = parent.seat
+        self._files = _SavedFiles(parent.seat, quota) if replaced is None else replaced.give_files()
+        self._handle: int | None = None
+        try:
+            self._files.take()
+            self._channel = JailChannel(parent.seat, Ends(), parent.approver)
+        except BaseException:
+            self._files.close()
+            raise
+        try:
+            pass_on(parent, self._channel.ends, [])
+        except BaseException:
+            self.abandon()
+            raise
+        self._seat.spared.append(self._find)
+
+    def give_files(self) -> _SavedFiles:
+        """For the savepoint that comes after this one."""
+        files, self._files = self._files, _NO_FILES
+        return files
+
+    def conclude(self) -> JailChannel:
+        """Make sure that it is there."""
+        if self._find() < 0:
+            raise BranchError("the savepoint was not made, or has ended")
+        return self._channel
+
+    def _find(self, patience: float = UP_PATIENCE) -> int:
+        """Its handle; -1 when there is none."""
+        if self._handle is None:
+            try:
+                self._handle = self._channel.ends.identify(patience)
+            except BranchError:
+                self._handle = -1
+            else:
+                self._channel.take_worker(self._handle, self._seat)
+        return self._handle
+
+    def take_over(self) -> JailChannel:
+        """End all else in the seat, put the files back, and be the session."""
+        self.conclude()
+        seat = self._seat
+        seat.clear()
+        seat.ask({"allow": 0})  # answered when all that was asked before has been done
+        self._forget()
+        self._files.put_back()
+        self._files.close()
+        seat.workspace.look()
+        return _like(self._parent, self._channel)
+
+    def abandon(self) -> None:
+        self._forget()
+        self._channel.drop()
+        self._files.close()
+
+    def _forget(self) -> None:
+        with suppress(ValueError):
+            self._seat.spared.remove(self._find)
+
+
+class _SavedFiles:
+    """The files of a session, kept in memory where the session cannot reach them."""
+
+    def __init__(self, seat: Seat | None, quota: dict[str, int]) -> None:
+        self._seat = seat
+        self._open: list[int] = []
+        if seat is None:
+            return
+        store, private = seat.ask({"store": True, **quota})
+        self._open = [store, private]
+        self._pairs: list[tuple[TreeCopy, int, int]] = []
+        with seat.workspace.acting():
+            for name, source in (("workspace", seat.workspace.descriptor), ("private", private)):
+                os.mkdir(name, 0o700, dir_fd=store)
+                target = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+                self._open.append(target)
+                self._pairs.append((TreeCopy(), source, target))
+
+    def take(self) -> None:
+        if self._seat is not None:
+            with self._seat.workspace.acting():
+                for tree, source, target in self._pairs:
+                    tree.take(source, target)
+
+    def put_back(self) -> None:
+        if self._seat is not None:
+            with self._seat.workspace.acting():
+                for tree, source, target in self._pairs:
+                    tree.put_back(source, target)
+
+    def close(self) -> None:
+        for descriptor in self._open:
+            os.close(descriptor)
+        self._open = []
+
+
+_NO_FILES = _SavedFiles(None, {})
+
+
+def pass_on(parent: JailChannel, ends: Ends, namespaces: list[int]) -> None:
+    """Send the descriptors of a copy ahead of the request to make it."""
+    try:
+        messages.send(parent.ends.line, {"copy": True}, [*ends.theirs(), *namespaces])
+    except OSError as exc:
+        raise BranchError("the session does not take descriptors", cause=str(exc)) from None
+    finally:
+        ends.drop_theirs()  # so that its end is seen
+
+
+def _like(parent: JailChannel, channel: JailChannel) -> JailChannel:
+    channel.layers, channel.greeting = parent.layers, parent.greeting
+    return channel

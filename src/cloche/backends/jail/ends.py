@@ -1,0 +1,95 @@
+"""What connects a worker with us: both ends of its wire, its output, and the line that brings it descriptors."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+
+from cloche.backends.native import capture_pipe
+from cloche.errors import BranchError
+from cloche_guest.jail import messages
+
+SOCKET_BUFFER = 1 << 20
+_CREDENTIALS = struct.Struct("3i")
+_LEAST_DEPTH = 3
+"""Process namespaces of a worker, counted from ours: ours, the jail's, the seat's."""
+
+
+class Ends:
+    """Ours and theirs. Theirs are closed once they have been passed on."""
+
+    def __init__(self) -> None:
+        self.wire, self._their_wire = socket.socketpair()
+        self.line, self._their_line = messages.pair()
+        self.stdout, self._out = capture_pipe()
+        self.stderr, self._err = capture_pipe()
+        for side in (self.wire, self._their_wire):
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+        self.line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self.wire.setblocking(False)
+
+    def theirs(self) -> list[int]:
+        """In the order in which a worker expects them."""
+        return [self._their_wire.fileno(), self._out, self._err, self._their_line.fileno()]
+
+    def drop_theirs(self) -> None:
+        """They have been passed on, or never will be."""
+        self._their_wire.close()
+        self._their_line.close()
+        for descriptor in (self._out, self._err):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._out = self._err = -1
+
+    def close(self) -> None:
+        """All of them."""
+        self.drop_theirs()
+        self.wire.close()
+        self.line.close()
+        for descriptor in (self.stdout, self.stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.stdout = self.stderr = -1
+
+    def identify(self, patience: float) -> int:
+        """A handle of the copy that lives at the other end, by the system's word on who wrote to us.
+
+        What it wrote does not matter. There is no room for descriptors: those that a guest may send are dropped.
+        """
+        if not readable(self.line.fileno(), patience):
+            raise BranchError("the copy of the session did not come up in time")
+        said, ancillary, _, _ = self.line.recvmsg(256, socket.CMSG_SPACE(_CREDENTIALS.size))
+        for level, kind, data in ancillary:
+            if said and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                pid, _, _ = _CREDENTIALS.unpack_from(data)
+                return _handle_of(pid)
+        raise BranchError("the copy of the session ended at once")
+
+
+def _handle_of(pid: int) -> int:
+    """A handle of a process of the jail that had this number a moment ago; nobody else can be meant by it."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError as exc:
+        raise BranchError("the copy of the session ended at once", cause=os.strerror(exc.errno or 0)) from None
+    fields: dict[str, str] = {}
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            fields = dict(line.split(":", 1) for line in status if ":" in line)
+    except OSError:
+        fields = {}
+    inside = len(fields.get("NSpid", "").split()) >= _LEAST_DEPTH
+    harmless = int(fields.get("CapEff", "1"), 16) == 0 and fields.get("Seccomp", "").strip() == "2"
+    if not inside or not harmless or readable(handle, 0):
+        os.close(handle)
+        raise BranchError("the copy of the session is not what was asked for")
+    return handle
+
+
+def readable(descriptor: int, timeout: float) -> bool:
+    """Whether there is something to read, or an end to see, within `timeout`."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))

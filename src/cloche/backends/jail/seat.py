@@ -1,0 +1,213 @@
+"""A seat as the host holds it: the namespaces and files of one session, behind its idle PID 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.jail.broker import Ticket
+from cloche.backends.jail.ends import readable
+from cloche.errors import BranchError, StartError
+from cloche.session.workspace import Workspace
+from cloche_guest.jail import messages, syscalls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from cloche.backends.jail.broker import Broker
+
+ANSWER_PATIENCE = 10.0
+END_PATIENCE = 5.0
+CLEAR_PATIENCE = 2.0
+NAMESPACES = 3
+"""Those of a seat that a copy of a worker enters: of users, of mounts, of processes."""
+_family = threading.Lock()
+"""Guards who is below whom: seats of one family may be closed by different threads."""
+
+
+class JailWorkspace(Workspace):
+    """Files inside the seat. Where we are root, they are touched as the guest's user: no file of ours can be meant."""
+
+    def __init__(self, root: Path, user: tuple[int, int], *, private: bool, descriptor: int) -> None:
+        super().__init__(root, private=private, location=f"/proc/self/fd/{descriptor}/.")
+        self.descriptor = descriptor
+        self._user = user
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        if os.getuid() != 0:
+            yield
+            return
+        syscalls.set_file_user(*self._user)
+        try:
+            yield
+        finally:
+            syscalls.set_file_user(0, 0)
+
+
+class Seat:
+    """The namespaces and files of one session. It outlives the worker in it: what crashes leaves its files behind.
+
+    The seat of a branch lies below its parent's, and the kernel ends it with that; so a seat that is done with
+    stays, empty, as long as there are others below it.
+    """
+
+    def __init__(self, broker: Broker, given: str | None, parent: Seat | None = None) -> None:
+        self.broker = broker
+        self.parent = parent
+        self._given = given
+        self._owner = os.getpid()
+        self._workspace: JailWorkspace | None = None
+        self.ticket: Ticket | None = None
+        """The answer that brought the seat."""
+        self._unanswered = 0
+        self._below: set[Seat] = set()
+        self._left = False
+        self._ended = False
+        self.spared: list[Callable[[], int]] = []
+        """Give handles of processes that outlive the worker: savepoints. -1 where there is none."""
+        self.control, self.their_control = messages.pair()
+        self.namespaces: list[int] = []
+        broker.hold()
+
+    # -- handles -------------------------------------------------------------------------------
+
+    def answer(self) -> Ticket:
+        """Handles of the seat; waited for when they are first needed."""
+        if self.ticket is None:
+            raise StartError("the seat was not asked for")
+        return self.broker.wait(self.ticket, ANSWER_PATIENCE)
+
+    @property
+    def usable(self) -> bool:
+        """Whether another worker can be put into it."""
+        return (
+            self.broker.alive
+            and self.ticket is not None
+            and self.ticket.arrived
+            and self.ticket.error is None
+            and not readable(self.ticket.seat, 0)
+            and self.is_clear()
+        )
+
+    @property
+    def workspace(self) -> JailWorkspace:
+        """Its files."""
+        if self._workspace is None:
+            self._workspace = JailWorkspace(
+                Path(self._given or "/app"),
+                self.broker.user,
+                private=self._given is None,
+                descriptor=self.answer().workspace,
+            )
+        return self._workspace
+
+    # -- orders to its PID 1 -------------------------------------------------------------------
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """An order that is not answered."""
+        with suppress(OSError):
+            messages.send(self.control, message, list(descriptors))
+
+    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = (), patience: float = 10.0) -> list[int]:
+        """An order that is answered with descriptors."""
+        if not self.is_clear():
+            raise BranchError("the seat's PID 1 does not answer")
+        try:
+            messages.send(self.control, message, list(descriptors))
+            reply, handles = (
+                messages.receive(self.control) if readable(self.control.fileno(), patience) else ({"error": "late"}, [])
+            )
+        except OSError as exc:
+            reply, handles = {"error": str(exc)}, []
+        if reply is None or "error" in reply:
+            raise BranchError("the seat's PID 1 refused", cause="it is gone" if reply is None else reply["error"])
+        return handles
+
+    def clear(self, *, keep: Sequence[int] = (), since: int | None = None) -> None:
+        """End everything that runs in it but its idle PID 1, savepoints, and those behind `keep`."""
+        order = {"kill": True} if since is None else {"kill": True, "since": since}
+        with suppress(OSError):
+            spared = [handle for find in self.spared if (handle := find()) >= 0]
+            messages.send(self.control, order, [*spared, *keep])
+            self._unanswered += 1
+
+    def is_clear(self) -> bool:
+        """Every order to end all has been carried out: one on its way would hit the next worker."""
+        while self._unanswered:
+            if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
+                return False
+            self._unanswered -= 1
+        return True
+
+    def make_below(self, options: dict[str, Any]) -> Seat:
+        """The seat of a branch of the worker here, with empty folders."""
+        seat = Seat(self.broker, None, parent=self)
+        try:
+            handles = self.ask({"branch": True, **options}, [seat.their_control.fileno()])
+        except BranchError:
+            seat._end()
+            raise
+        finally:
+            seat.their_control.close()
+        pid_one, *namespaces = handles[: 1 + NAMESPACES]
+        workspace, private, parents_private = handles[1 + NAMESPACES :]
+        seat.namespaces = namespaces
+        seat.private_folders = (parents_private, private)
+        seat.ticket = Ticket(0, arrived=True, seat=pid_one, workspace=workspace)
+        with _family:
+            self._below.add(seat)
+        return seat
+
+    private_folders: tuple[int, int] = (-1, -1)
+    """Only while a branch is made: the parent's private folder and the branch's."""
+
+    def drop_namespaces(self) -> None:
+        """When the worker is in; nobody else enters by them."""
+        for descriptor in (*self.namespaces, *self.private_folders):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.namespaces, self.private_folders = [], (-1, -1)
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End everything in it; itself too, when nobody is below it."""
+        with _family:
+            self._left = True
+            if self._below and self._owner == os.getpid():
+                self.spared = []
+                self.clear()
+                return
+            if self.parent is not None:
+                self.parent._below.discard(self)
+            orphaned = self.parent is not None and self.parent._left and not self.parent._below
+        self._end()
+        if orphaned and self.parent is not None:
+            self.parent.close()
+
+    def _end(self) -> None:
+        """Kill its PID 1 and wait for the end of all."""
+        if self._ended:
+            return
+        self._ended = True
+        self.their_control.close()
+        self.drop_namespaces()
+        ticket = self.ticket
+        if ticket is not None and self._owner == os.getpid():
+            with suppress(StartError):
+                self.answer()
+            if ticket.seat >= 0:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(ticket.seat, signal.SIGKILL)
+                readable(ticket.seat, END_PATIENCE)
+        self.control.close()
+        for descriptor in (ticket.seat, ticket.workspace) if ticket is not None else ():
+            if descriptor >= 0:
+                with suppress(OSError):
+                    os.close(descriptor)
+        self.broker.let_go()

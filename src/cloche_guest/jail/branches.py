@@ -1,0 +1,186 @@
+"""Branches of a live session: the worker forks itself, and the copy becomes a session, or waits to become one.
+
+The host sends the descriptors of the copy ahead on a line of their own, then the request on the wire. A copy for a
+branch enters a seat with files of its own; one for a savepoint stays where it is and waits until it is wanted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+import sys
+
+from cloche_guest.codes import CANNOT_BRANCH
+from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.kernel import RequestFailed
+from cloche_guest.signals import state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple
+
+    from cloche_guest.kernel import Kernel, Reply
+
+    class OpenFile(NamedTuple):
+        descriptor: int
+        path: str
+        flags: int
+        inherited: int
+        offset: int
+
+
+_KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
+_OURS = (view.WORKSPACE, view.PRIVATE)
+
+
+class Branches:
+    """The worker's side. `line` brings descriptors; `out` and `err` are where captured output goes."""
+
+    def __init__(self, kernel: Kernel, line: int) -> None:
+        self._kernel = kernel
+        self._line = line
+        self._files: list[Any] = []
+        self._folder = ""
+        kernel.add_methods({"branch": self.branch, "resume": self.resume})
+
+    def branch(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Fork. The caller answers; the copy does not, and serves its own wire from here on."""
+        descriptors = self._passed()
+        waits = bool(params.get("waits"))
+        try:
+            running = running_threads()
+            if running:
+                raise RequestFailed(CANNOT_BRANCH, "threads are running: " + ", ".join(running))
+            self._kernel.flush_quietly()
+            self._folder = _current_folder()
+            kept = _random_state() if waits else None
+            state.branching = True
+            try:
+                number = syscalls.fork_away(list(zip(descriptors[4:7], _KINDS)))
+            except OSError as exc:
+                raise RequestFailed(CANNOT_BRANCH, "the session could not be copied: %s" % exc) from None
+            finally:
+                state.branching = False
+            if number:
+                return {}, None
+            self._settle(descriptors, waits, kept)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return None, None
+
+    def resume(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """In a copy that has waited: the host has put the files back to what they were."""
+        _go_to(self._folder)
+        reopen(self._files)
+        return {}, None
+
+    def _passed(self) -> list[int]:
+        line = socket.socket(fileno=os.dup(self._line))
+        with line:
+            line.setblocking(False)
+            try:
+                message, descriptors = messages.receive(line)
+            except OSError:
+                message, descriptors = None, []
+        if message is None or len(descriptors) < 4:
+            raise RequestFailed(CANNOT_BRANCH, "the descriptors of the copy did not come")
+        return descriptors
+
+    def _settle(self, descriptors: list[int], waits: bool, random_state: Any) -> None:
+        """In the copy: speak on our own wire, and be where our own files are."""
+        wire, out, err, line = descriptors[:4]
+        self._kernel.link.begin_again(wire)
+        self._kernel.capture.begin_again(out, err)
+        os.dup2(line, self._line, inheritable=False)
+        if waits:
+            self._files = open_files()
+            _restore_random_state(random_state)
+        else:
+            syscalls.clear_capabilities()
+            _go_to(self._folder)
+            reopen(open_files())
+            _reseed_numpy()
+        self._kernel.runner.leave_parent_loop()
+        # whose message this is, is told to the host by the system, not by us
+        line_out = socket.socket(fileno=os.dup(self._line))
+        with line_out:
+            messages.send(line_out, {"here": True})
+
+
+def running_threads() -> list[str]:
+    """Names of threads that a copy would lose."""
+    threading = sys.modules.get("threading")
+    names = []
+    if threading is not None:
+        names = [repr(one.name) for one in threading.enumerate() if one is not threading.main_thread()]
+    count = len(os.listdir("/proc/self/task")) - 1
+    if count > len(names):
+        names.append("%d of native libraries" % (count - len(names)))
+    return names
+
+
+def open_files() -> list[OpenFile]:
+    """Files and folders of the session that are open, with what it takes to open them again."""
+    found: list[Any] = []
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        try:
+            path = os.readlink("/proc/self/fd/" + name)
+            kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+            if not path.startswith(_OURS) or kind not in (stat.S_IFREG, stat.S_IFDIR):
+                continue
+            offset = os.lseek(descriptor, 0, os.SEEK_CUR) if kind == stat.S_IFREG else 0
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            inherited = 0 if fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC else 1
+        except OSError:  # the descriptor of this very listing, or one that has no name any more
+            continue
+        found.append((descriptor, path, flags, inherited, offset))
+    return found
+
+
+def reopen(files: list[OpenFile]) -> None:
+    """The same descriptors on the files that have these names now: else we would write into another's copies."""
+    for descriptor, path, flags, inherited, offset in files:
+        try:
+            fresh = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC) | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # it had no name in the folder
+            continue
+        if offset:
+            os.lseek(fresh, offset, os.SEEK_SET)
+        os.dup2(fresh, descriptor, inheritable=bool(inherited))
+        os.close(fresh)
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # removed
+        return view.WORKSPACE
+
+
+def _go_to(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except OSError:
+        os.chdir(view.WORKSPACE)
+
+
+def _random_state() -> Any:
+    """`random` reseeds itself at a fork; a state to which somebody returns must not have changed by that."""
+    module = sys.modules.get("random")
+    return None if module is None else module.getstate()
+
+
+def _restore_random_state(kept: Any) -> None:
+    module = sys.modules.get("random")
+    if module is not None and kept is not None:
+        module.setstate(kept)
+
+
+def _reseed_numpy() -> None:
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
