@@ -202,7 +202,7 @@ class Broker:
             return
         try:
             if self._failure is not None or self._line.fileno() < 0:
-                self._fail(self._failure or "closed")
+                self._fail("closed")
             elif ticket is None or not ticket.arrived:
                 self._read(timeout)
         finally:
@@ -244,8 +244,9 @@ class Broker:
             ticket.arrived = True
 
     def _fail(self, why: str) -> None:
+        """From now on nothing can be asked. The first reason stands: what follows is its consequence."""
         with self._state:
-            self._failure = why
+            self._failure = why = self._failure or why
             tickets, self._tickets = self._tickets, {}
         for ticket in tickets.values():
             ticket.error, ticket.arrived = why, True
@@ -287,7 +288,7 @@ class Broker:
         """End the jail and every session in it."""
         for spares in list(self._spares.values()):
             spares.close()
-        self._fail(self._failure or "closed")
+        self._fail("closed")
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)  # whoever waits on it wakes up
         with self._reading, self._sending, self._mapping:
