@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
+    from cloche.session.callbacks import calling_sandbox
     from cloche.session.channel import Availability, Backend, Channel
     from cloche.session.copying import SessionCopy
     from cloche.session.workspace import FileInfo
@@ -58,6 +59,7 @@ __all__ = [
     "SessionError",
     "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
     "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox",
     "create_async_sandbox", "create_sandbox", "load_config", "run",
 ]  # fmt: skip
 
@@ -71,6 +73,7 @@ _HOMES = {
     "policy": ("ExecutionPolicy",),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),
+    "session.callbacks": ("calling_sandbox",),
     "session.channel": ("Availability", "Backend", "Channel"),
     "session.copying": ("SessionCopy",),
     "session.workspace": ("FileInfo",),

@@ -60,6 +60,11 @@ class AsyncSandbox:
     # -- the session ---------------------------------------------------------------------------
 
     @property
+    def id(self) -> int:
+        """A number that no other sandbox of this process has; see `calling_sandbox`."""
+        return self._core.number
+
+    @property
     def backend(self) -> str:
         """Name of the backend."""
         return self._backend.name

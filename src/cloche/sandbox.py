@@ -94,6 +94,11 @@ class SessionSandbox(BaseSandbox):
     # -- the session ---------------------------------------------------------------------------
 
     @property
+    def id(self) -> int:
+        """A number that no other sandbox of this process has; see `calling_sandbox`."""
+        return self._core.number
+
+    @property
     def backend(self) -> str:
         """Name of the backend."""
         return self._backend.name

@@ -20,6 +20,13 @@ RESERVED = frozenset(
 )  # fmt: skip
 
 _inside: ContextVar[frozenset[int]] = ContextVar("cloche_inside", default=frozenset())
+_caller: ContextVar[int | None] = ContextVar("cloche_caller", default=None)
+
+
+def calling_sandbox() -> int | None:
+    """In a bridge callback or a tool: the `id` of the sandbox whose code called it. One function may serve many, and
+    a sandbox and its branches share theirs."""
+    return _caller.get()
 
 
 def refuse_reentry(session: int) -> None:
@@ -35,6 +42,7 @@ def refuse_reentry(session: int) -> None:
 def mark_inside(session: int) -> None:
     """From here on, in this thread's or task's context, code runs on behalf of that session's guest."""
     _inside.set(_inside.get() | {session})
+    _caller.set(session)
 
 
 class Callbacks:

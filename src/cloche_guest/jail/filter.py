@@ -24,7 +24,7 @@ ASK = 0x7FC00000
 """Somebody outside decides: the PID 1 of the seat (see `pid_one`)."""
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
-_LOAD, _RETURN = 0x20, 0x06
+_LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _GREATER, _GREATER_EQUAL, _ANY_BIT = 0x15, 0x25, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
@@ -32,6 +32,7 @@ _CLONE_NAMESPACES = 0x7E020000 | 0x80
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX = 1
 _SET_ID_BITS = 0o6000
+_FILE_TYPE, _NAMED_PIPE = 0o170000, 0o010000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
 _PRCTL_OPTIONS = (1, 2, 3, 15, 16, 23, 38, 39, 0x53564D41)
 """The parent's death signal, names, no_new_privs, names of memory areas; of the rest only what merely reads."""
@@ -65,11 +66,11 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 # mount umount2 pivot_root chroot unshare ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
 # perf_event_open io_uring_* kexec_* *_module *_handle_at iopl ioperm quotactl reboot swap* syslog acct set*time
 # adjtimex set*name kcmp fanotify_init pidfd_getfd mount_setattr fs* open_tree move_mount memfd_secret modify_ldt
-# personality set*id setgroups mknod* vmsplice seccomp landlock_*
+# personality set*id setgroups vmsplice seccomp landlock_*
 _X86_64_REFUSED = (
     165, 166, 155, 161, 272, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
     304, 303, 172, 173, 179, 169, 167, 168, 103, 163, 164, 227, 159, 305, 170, 171, 312, 300, 438, 442, 430, 431, 432,
-    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 133, 259, 278, 317, 444, 445, 446,
+    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 278, 317, 444, 445, 446,
 )  # fmt: skip
 _X86_64_SPECIAL = {
     "open": 2,
@@ -88,6 +89,8 @@ _X86_64_SPECIAL = {
     "ioctl": 16,
     "prctl": 157,
     "setns": 308,
+    "mknod": 133,
+    "mknodat": 259,
 }
 _X86_64_AUDIT = 0xC000003E
 _X32_BIT = 0x40000000
@@ -160,6 +163,8 @@ def _special_rules(program: list[Instruction]) -> None:
             (_RETURN, 0, 0, ALLOW),
             (_RETURN, 0, 0, ERRNO | EPERM),
         ],
+        "mknod": _pipes_only(1),
+        "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
         "setns": [(_RETURN, 0, 0, ASK)],
         "prctl": [(_LOAD, 0, 0, first), *options, (_RETURN, 0, 0, ERRNO | EPERM), (_RETURN, 0, 0, ALLOW)],
@@ -176,6 +181,17 @@ def _without_set_id(argument: int) -> list[Instruction]:
         (_ANY_BIT, 0, 1, _SET_ID_BITS),
         (_RETURN, 0, 0, ERRNO | EPERM),
         (_RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _pipes_only(argument: int) -> list[Instruction]:
+    """Named pipes, and no devices."""
+    return [
+        (_LOAD, 0, 0, _ARGUMENT + 8 * argument),
+        (_AND, 0, 0, _FILE_TYPE | _SET_ID_BITS),
+        (_EQUAL, 0, 1, _NAMED_PIPE),
+        (_RETURN, 0, 0, ALLOW),
+        (_RETURN, 0, 0, ERRNO | EPERM),
     ]
 
 

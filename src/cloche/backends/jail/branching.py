@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
-from cloche.backends.jail.ends import Ends
+from cloche.backends.jail.ends import Ends, readable
 from cloche.errors import BranchError
 from cloche.session.copying import SessionCopy
 from cloche_guest.jail import messages
@@ -93,7 +93,8 @@ class JailSavepoint(SessionCopy):
 
     def conclude(self) -> JailChannel:
         """Make sure that it is there."""
-        if self._find() < 0:
+        handle = self._find()
+        if handle < 0 or readable(handle, 0):
             raise BranchError("the savepoint was not made, or has ended")
         return self._channel
 
@@ -114,6 +115,7 @@ class JailSavepoint(SessionCopy):
         seat = self._seat
         seat.clear()
         seat.ask({"allow": 0})  # answered when all that was asked before has been done
+        self.conclude()
         self._forget()
         self._files.put_back()
         self._files.close()
