@@ -12,7 +12,7 @@ import click
 
 from cloche.cli.demo_steps import STEPS, Step
 from cloche.cli.failure import CODE_FAILED
-from cloche.cli.interrupts import tidy_ending
+from cloche.cli.interrupts import read_line, tidy_ending
 from cloche.cli.options import folder_for_results, json_option
 from cloche.cli.outputs import results_folder
 from cloche.cli.terminal import neutralise, people_console, write_json
@@ -97,7 +97,9 @@ class Stage:
             self._line(f"✗ {trouble}", "bold red")
         took = (time.perf_counter() - started) * 1000
         if self._pauses and number < len(STEPS):
-            self._console.input("[dim]Enter goes on, Ctrl-C leaves.[/dim] ")
+            self._console.print("[dim]Enter goes on, Ctrl-C leaves.[/dim] ", end="")
+            if not read_line():
+                raise EOFError
         return {
             "name": step.name,
             "title": step.title,
@@ -139,6 +141,28 @@ class Stage:
     def give_context(self, text: str) -> None:
         """Bind `context`."""
         self._session.initialize(text)
+
+    def can(self, capability: str) -> bool:
+        """Whether the wall of this tour can do that."""
+        return capability in self._session.capabilities
+
+    def branch(self, count: int) -> list[SessionSandbox]:
+        """Branch the session, in view."""
+        started = time.perf_counter()
+        branches = self._session.fork_many(count)
+        took = (time.perf_counter() - started) * 1000
+        self._line(f"fork_many({count})  {took:.0f} ms", "dim")
+        return branches
+
+    def undoing(self) -> None:
+        """Return to the savepoint, in view."""
+        self._line("undo()", "dim")
+        self._session.undo()
+
+    def savepoint(self) -> None:
+        """Mark the state, in view."""
+        self._line("savepoint()", "dim")
+        self._session.savepoint()
 
     def put_file(self, path: str, text: str) -> None:
         """Hand a file in, in view."""

@@ -146,6 +146,36 @@ def files(stage: Stage) -> None:
     stage.check(stage.take_file("harvest.json") == b'{"north": 12, "south": 30}', "it was taken out, whole")
 
 
+@step(
+    "One session, five futures",
+    "A live session is branched: each branch has the variables and files, and what it does with them is its own.",
+)
+def branches(stage: Stage) -> None:
+    stage.run("beds = {'north': 12, 'south': 30}\nprint(open('plan.txt', 'w').write('undecided'), 'letters')")
+    if not stage.can("fork"):
+        stage.say("The wall of this tour cannot branch a session; on Linux the jail can (cloche doctor).")
+        return
+    ideas = stage.branch(5)
+    try:
+        totals = [
+            stage.run(
+                f"beds['south'] *= {factor}; open('plan.txt', 'w').write('times {factor}'); sum(beds.values())", idea
+            )
+            for factor, idea in enumerate(ideas, 1)
+        ]
+    finally:
+        for idea in ideas:
+            idea.destroy()
+    stage.check([total.value for total in totals] == ["42", "72", "102", "132", "162"], "five branches, five harvests")
+    kept = stage.run("sum(beds.values()), open('plan.txt').read()")
+    stage.check(kept.value == "(42, 'undecided')", "the session itself noticed nothing")
+    stage.savepoint()
+    stage.run("beds.clear(); open('plan.txt', 'w').write('ruined')")
+    stage.undoing()
+    kept = stage.run("sum(beds.values()), open('plan.txt').read()")
+    stage.check(kept.value == "(42, 'undecided')", "a cell was taken back, with what it did to the files")
+
+
 @step("A crash", "Code that kills its own process gives a result like any other, and the next cell runs.")
 def crash(stage: Stage) -> None:
     died = stage.run("print('going')\nimport os\nos._exit(7)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,6 +49,22 @@ def cancel_on_interrupt(sandbox: SessionSandbox) -> Iterator[None]:
         done.set()
         for helper in helpers:
             helper.join()
+
+
+def read_line() -> str:
+    """A line from the terminal. `input()` loses a Ctrl-C that comes in the moment before it begins to wait."""
+    if threading.current_thread() is not threading.main_thread():
+        return sys.stdin.readline()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    before = signal.set_wakeup_fd(wake)
+    try:
+        select.select([sys.stdin, woken], [], [])  # whoever was signalled a moment ago finds it in the pipe
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(wake)
+    return sys.stdin.readline()
 
 
 @contextmanager
