@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cloche.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from cloche.cli.demo import Stage
 
@@ -154,18 +156,19 @@ def branches(stage: Stage) -> None:
     stage.run("beds = {'north': 12, 'south': 30}\nprint(open('plan.txt', 'w').write('undecided'), 'letters')")
     if not stage.can("fork"):
         stage.say("The wall of this tour cannot branch a session; on Linux the jail can (cloche doctor).")
+        try:
+            refused = stage.branch(5) == []
+        except UnsupportedError:
+            refused = True
+        stage.check(refused, "it was asked to, and refused")
         return
+    idea = "beds['south'] *= {0}; open('plan.txt', 'w').write('times {0}'); sum(beds.values())"
     ideas = stage.branch(5)
     try:
-        totals = [
-            stage.run(
-                f"beds['south'] *= {factor}; open('plan.txt', 'w').write('times {factor}'); sum(beds.values())", idea
-            )
-            for factor, idea in enumerate(ideas, 1)
-        ]
+        totals = [stage.run(idea.format(factor), branch) for factor, branch in enumerate(ideas, 1)]
     finally:
-        for idea in ideas:
-            idea.destroy()
+        for branch in ideas:
+            branch.destroy()
     stage.check([total.value for total in totals] == ["42", "72", "102", "132", "162"], "five branches, five harvests")
     kept = stage.run("sum(beds.values()), open('plan.txt').read()")
     stage.check(kept.value == "(42, 'undecided')", "the session itself noticed nothing")
