@@ -27,13 +27,25 @@ BUILT = SOURCES / "built"
 PLATFORM = "linux_x86_64"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-fstack-protector-strong"]
 LIBRARY = (
-    "libcloche-jail-2.so",
+    "libcloche-jail-3.so",
     ["step.c", "mounts.c", "confine.c", "heap.c", "library.c"],
     [["-shared", "-fPIC"]],
 )
 PROGRAM = (
-    "cloche-jail-2",
-    ["step.c", "packet.c", "mounts.c", "view.c", "folders.c", "pid_one.c", "seat.c", "zygote.c", "init.c"],
+    "cloche-jail-3",
+    [
+        "step.c",
+        "packet.c",
+        "mounts.c",
+        "view.c",
+        "folders.c",
+        "processes.c",
+        "pid_one.c",
+        "branch_seat.c",
+        "seat.c",
+        "zygote.c",
+        "init.c",
+    ],
     [["-static", "-s"], ["-s"]],  # static: hardly any page tables to copy for a seat; some systems lack the library
 )
 TARGETS = (LIBRARY, PROGRAM)

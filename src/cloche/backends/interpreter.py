@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -54,11 +52,18 @@ def guest_folder() -> Path:
 
 
 @cache
-def _source_hash() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(guest_folder().rglob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:20]
+def _source_marks() -> str:
+    """Changes with the guest's source. By size and time: reading it all would cost each process a millisecond."""
+    marks, folders = [], [str(guest_folder())]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    marks.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+                elif "." not in entry.name and entry.is_dir():
+                    folders.append(entry.path)
+    return "\0".join(sorted(marks))
 
 
 def locate(python: str | os.PathLike[str] | None) -> str:
@@ -101,6 +106,8 @@ def _marks_of(located: str, interpreter: Interpreter) -> tuple[int, ...]:
 
 def version_of(python: str) -> tuple[int, int, int]:
     """The version by ``python --version``; raises `BackendUnavailableError` when it is too old or not Python."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [python, "--version"],
@@ -145,8 +152,8 @@ def _cache_file(located: str, flavour: str) -> Path | None:
         folder.mkdir(mode=0o700, exist_ok=True)
     except (OSError, MachineError):
         return None
-    key = hashlib.sha256(f"{located}\0{flavour}\0{_source_hash()}".encode()).hexdigest()[:24]
-    return folder / f"{key}.json"
+    text = f"{located}\0{flavour}\0{_source_marks()}"
+    return folder / f"{importlib.util.source_hash(os.fsencode(text)).hex()}.json"
 
 
 def _from_cache(located: str, flavour: str) -> Interpreter | None:
@@ -165,6 +172,8 @@ def _from_cache(located: str, flavour: str) -> Interpreter | None:
 
 def _look(located: str, flavour: str) -> Interpreter:
     """Ask the interpreter about itself, and have it compile the guest."""
+    import subprocess  # not needed where the answer is known
+
     try:
         done = subprocess.run(
             [located, "-I", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe", flavour],

@@ -31,8 +31,6 @@ START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
 """Of one module. A library that takes longer to import is left out."""
 STOP_PATIENCE = 5.0
-PID_ONE_KNOWS_BRANCHES = False
-"""Of the compiled program: until it does, seats are made by the Python code."""
 DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
 """Set: what the jail's own processes complain about is shown."""
 _FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
@@ -90,7 +88,7 @@ class Broker:
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
         lines = [theirs.fileno(), their_folders.fileno()]
-        compiled = programs() if interpreter.bundle is not None and PID_ONE_KNOWS_BRANCHES else None
+        compiled = programs() if interpreter.bundle is not None else None
         command = interpreter.command() if compiled is None else [compiled.init]
         with theirs, their_folders:
             self._process = subprocess.Popen(

@@ -32,7 +32,7 @@
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
 /* What a request brings: lines of the worker, the seat's line to the host, a workspace, and at the end its cgroups. */
-enum { WIRE, OUT, ERR, END, LINE_COUNT, CONTROL = LINE_COUNT, TREE };
+enum { WIRE, OUT, ERR, LINE, INNER, END, LINE_COUNT, CONTROL = LINE_COUNT, TREE };
 
 static struct packet configuration;
 static struct trees trees;

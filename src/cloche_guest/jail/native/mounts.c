@@ -17,11 +17,17 @@
 /* Headers of older systems lack these; the numbers are the same on every architecture. */
 #define CALL_OPEN_TREE 428
 #define CALL_MOVE_MOUNT 429
+#define CALL_FSOPEN 430
+#define CALL_FSCONFIG 431
+#define CALL_FSMOUNT 432
 #define CALL_MOUNT_SETATTR 442
 
 #define TREE_CLONE 1
 #define FROM_DESCRIPTOR 4
 #define RECURSIVE 0x8000
+#define CLOSE_ON_EXEC 1
+#define CONFIGURE_TEXT 1
+#define CONFIGURE_CREATE 6
 
 struct tree_attributes {
     uint64_t set;
@@ -56,6 +62,35 @@ int attach_tree(int tree, const char *target)
 int mount_new(const char *kind, const char *target, unsigned long flags, const char *data)
 {
     return mount(kind, target, kind, flags, data) < 0 ? failed_at("mount", target) : 0;
+}
+
+static int configure_and_mount(int context, const char *const options[][2])
+{
+    for (; (*options)[0] != NULL; options++)
+        if (syscall(CALL_FSCONFIG, context, CONFIGURE_TEXT, (*options)[0], (*options)[1], 0) < 0)
+            return failed_at("fsconfig", (*options)[0]);
+    if (syscall(CALL_FSCONFIG, context, CONFIGURE_CREATE, NULL, NULL, 0) < 0)
+        return failed("fsconfig");
+    long mounted = syscall(CALL_FSMOUNT, context, CLOSE_ON_EXEC, TREE_NOSUID | TREE_NODEV | TREE_NOEXEC);
+    return mounted < 0 ? failed("fsmount") : (int)mounted;
+}
+
+int detached_file_system(const char *kind, const char *const options[][2])
+{
+    long context = syscall(CALL_FSOPEN, kind, CLOSE_ON_EXEC);
+    if (context < 0)
+        return failed_at("fsopen", kind);
+    int mounted = configure_and_mount((int)context, options);
+    int reason = errno;
+    close((int)context);
+    errno = reason;
+    if (mounted < 0)
+        return -1;
+    int root = openat(mounted, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    reason = errno;
+    close(mounted);
+    errno = reason;
+    return root < 0 ? failed_at("open", kind) : root;
 }
 
 int make_mounts_private(void)

@@ -21,6 +21,9 @@ int attach_tree(int tree, const char *target);
 /* mount(2) of a new file system. */
 int mount_new(const char *kind, const char *target, unsigned long flags, const char *data);
 
+/* A new file system that has no place: only who holds its descriptor can reach it. `options` end with a NULL. */
+int detached_file_system(const char *kind, const char *const options[][2]);
+
 /* Nothing that is mounted here spreads to others, nor theirs to us. */
 int make_mounts_private(void);
 

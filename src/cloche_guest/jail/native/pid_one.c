@@ -1,34 +1,264 @@
 #define _GNU_SOURCE
 #include "pid_one.h"
 
+#include "branch_seat.h"
+#include "mounts.h"
 #include "packet.h"
+#include "places.h"
+#include "processes.h"
 #include "step.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define CALL_CLOSE_RANGE 436
 
-enum { LINE = 3 };
+enum { HOST_LINE = 3, HANDED_OVER = 2 };
+
+/* What this PID 1 knows. A branch's PID 1 is forked from its parent's and starts with a state of its own. */
+static struct {
+    const struct trees *trees;
+    int bell;      /* a child has ended */
+    int inner;     /* on which a worker sends its listener */
+    int listener;  /* on which the kernel asks about the guest's calls */
+    int users;     /* the worker's user namespace, below which those of branches are made */
+    long long approvals;
+    bool branched; /* others live below this namespace */
+} state;
+
+static struct packet message;
+
+static void answer(const char *field)
+{
+    struct reply reply = {.length = 0};
+    reply_add(&reply, "%s#1", field);
+    if (reply_send(HOST_LINE, &reply, NULL, 0) < 0)
+        _exit(0); /* the host is gone, and everything in the namespace ends with us */
+}
+
+static void answer_with(const char *field, const int *descriptors, size_t count)
+{
+    struct reply reply = {.length = 0};
+    reply_add(&reply, "%s#1", field);
+    if (reply_send(HOST_LINE, &reply, descriptors, count) < 0)
+        _exit(0);
+    for (size_t i = 0; i < count; i++)
+        close(descriptors[i]);
+}
+
+static void answer_failure(void)
+{
+    if (send_failure(HOST_LINE, NULL, 0) < 0)
+        _exit(0);
+}
+
+static void drop(int *descriptor)
+{
+    if (*descriptor >= 0)
+        close(*descriptor);
+    *descriptor = -1;
+}
+
+/* A descriptor of the message that is ours from now on. */
+static int take(size_t index)
+{
+    if (index >= message.descriptor_count)
+        return -1;
+    int taken = message.descriptors[index];
+    message.descriptors[index] = -1;
+    return taken;
+}
+
+/* -- approval ---------------------------------------------------------------------------------------------------- */
+
+/* A new worker's filter; the old worker is dead. It comes before any code of the guest's has run. */
+static void take_listener(void)
+{
+    static struct packet said;
+    if (packet_receive(state.inner, &said) == 1 && said.descriptor_count == HANDED_OVER) {
+        drop(&state.listener);
+        drop(&state.users);
+        state.listener = said.descriptors[0];
+        state.users = said.descriptors[1];
+    } else
+        packet_close(&said);
+    drop(&state.inner);
+}
+
+/* `setns` into the three namespaces of a seat, as often as the host allowed, and never otherwise. */
+static void decide(short events)
+{
+    struct seccomp_notif asked;
+    struct seccomp_notif_resp decision;
+    if (!(events & POLLIN)) { /* nobody is left under this filter */
+        drop(&state.listener);
+        drop(&state.users);
+        return;
+    }
+    memset(&asked, 0, sizeof asked);
+    memset(&decision, 0, sizeof decision);
+    if (ioctl(state.listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
+        return; /* who asked is gone */
+    __u64 kind = asked.data.args[1];
+    decision.id = asked.id;
+    if (state.approvals > 0 && (kind == CLONE_NEWUSER || kind == CLONE_NEWNS || kind == CLONE_NEWPID)) {
+        state.approvals--;
+        decision.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else
+        decision.error = -EPERM;
+    (void)ioctl(state.listener, SECCOMP_IOCTL_NOTIF_SEND, &decision); /* who asked may be gone */
+}
+
+/* -- orders ------------------------------------------------------------------------------------------------------ */
+
+static void clear(void)
+{
+    pid_t spared[MAX_DESCRIPTORS];
+    for (size_t i = 0; i < message.descriptor_count; i++)
+        spared[i] = process_of(message.descriptors[i]);
+    long long since = packet_number_or(&message, "since", -1);
+    if (message.descriptor_count == 0 && !state.branched && since < 0)
+        kill(-1, SIGKILL); /* all of the namespace but ourselves, at one stroke; there may be nobody */
+    else
+        end_processes(spared, message.descriptor_count, since);
+    answer("cleared");
+}
+
+static int open_folder(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder < 0 ? failed_at("open", path) : folder;
+}
+
+/* Makes the seat of a branch: its PID 1, its namespaces and empty folders go to the host, and our private folder. */
+static void branch(void)
+{
+    int handles[BRANCH_HANDLES + 1];
+    state.branched = true;
+    if (state.inner >= 0)
+        take_listener(); /* a worker that is just coming up */
+    if (message.descriptor_count < 1 ||
+        make_branch_seat(&message, state.trees, message.descriptors[0], state.users, handles) < 0) {
+        answer_failure();
+        return;
+    }
+    handles[BRANCH_HANDLES] = open_folder(PRIVATE);
+    if (handles[BRANCH_HANDLES] >= 0) {
+        answer_with("branched", handles, BRANCH_HANDLES + 1);
+        return;
+    }
+    answer_failure();
+    for (size_t i = 0; i < BRANCH_HANDLES; i++)
+        close(handles[i]);
+}
+
+/* A place for copies of the session's files that the session cannot reach. */
+static void store(void)
+{
+    char size[32], files[32];
+    (void)snprintf(size, sizeof size, "%lld", packet_number_or(&message, "bytes", 1));
+    (void)snprintf(files, sizeof files, "%lld", packet_number_or(&message, "files", 1));
+    const char *const options[][2] = {{"size", size}, {"nr_inodes", files}, {"mode", "700"}, {NULL, NULL}};
+    int handles[2];
+    if ((handles[0] = detached_file_system("tmpfs", options)) < 0) {
+        answer_failure();
+        return;
+    }
+    if ((handles[1] = open_folder(PRIVATE)) < 0) {
+        answer_failure();
+        close(handles[0]);
+        return;
+    }
+    answer_with("stored", handles, 2);
+}
+
+static void hear(void)
+{
+    long long number;
+    if (packet_receive(HOST_LINE, &message) <= 0)
+        _exit(0);
+    if (packet_number(&message, "inner", &number)) {
+        drop(&state.inner);
+        state.inner = take(0);
+    } else if (packet_number(&message, "kill", &number))
+        clear();
+    else if (packet_number(&message, "allow", &number)) {
+        state.approvals = number;
+        answer("allowed");
+    } else if (packet_number(&message, "track", &number) && message.descriptor_count == 2)
+        track_process(process_of(message.descriptors[0]), take(1));
+    else if (packet_number(&message, "branch", &number))
+        branch();
+    else if (packet_number(&message, "store", &number))
+        store();
+    packet_close(&message);
+}
+
+/* -- serving ----------------------------------------------------------------------------------------------------- */
+
+static void ring(void)
+{
+    struct signalfd_siginfo heard;
+    (void)!read(state.bell, &heard, sizeof heard); /* what has ended is looked up, not counted */
+    reap_processes();
+}
+
+/* Children that end ring a bell. A signal that is blocked waits for it even where it would otherwise be ignored. */
+static int hang_bell(void)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || sigprocmask(SIG_BLOCK, &ends, NULL) < 0)
+        return -1;
+    return signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int settle(int control, const struct trees *trees)
+{
+    state.trees = trees;
+    state.inner = state.listener = state.users = -1;
+    state.approvals = 0;
+    state.branched = false;
+    if ((control != HOST_LINE && dup2(control, HOST_LINE) < 0) || syscall(CALL_CLOSE_RANGE, HOST_LINE + 1, ~0U, 0) < 0)
+        return -1;
+    state.bell = hang_bell();
+    return state.bell < 0 ? -1 : look_at_processes();
+}
 
 _Noreturn void serve_seat(int control, const struct trees *trees)
 {
-    static struct packet message;
-    (void)trees;
-    if ((control != LINE && dup2(control, LINE) < 0) || syscall(CALL_CLOSE_RANGE, LINE + 1, ~0U, 0) < 0)
+    if (settle(control, trees) < 0)
         _exit(1);
-    signal(SIGCHLD, SIG_IGN); /* strays are taken off the list of processes by the kernel */
     for (;;) {
-        if (packet_receive(LINE, &message) <= 0)
-            _exit(0); /* the host is gone, and everything in the namespace ends with us */
-        packet_close(&message);
-        if (packet_number_or(&message, "kill", 0)) {
-            struct reply reply = {.length = 0};
-            kill(-1, SIGKILL); /* all of the namespace but ourselves, at one stroke; there may be nobody */
-            reply_add(&reply, "cleared#1");
-            if (reply_send(LINE, &reply, NULL, 0) < 0)
-                _exit(0);
+        struct pollfd watched[] = {
+            {.fd = HOST_LINE, .events = POLLIN},
+            {.fd = state.bell, .events = POLLIN},
+            {.fd = state.inner, .events = POLLIN},
+            {.fd = state.listener, .events = POLLIN},
+        };
+        if (poll(watched, 4, -1) < 0) {
+            if (errno == EINTR)
+                continue;
+            _exit(1);
         }
+        if (watched[1].revents)
+            ring();
+        if (watched[3].revents)
+            decide(watched[3].revents);
+        if (watched[2].revents)
+            take_listener();
+        else if (watched[0].revents) /* after a listener: what it asks for may need one */
+            hear();
     }
 }

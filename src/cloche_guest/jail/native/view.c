@@ -291,15 +291,36 @@ static int cover_tmp(const struct trees *trees, const char *quota)
     return 0;
 }
 
+/* "size=..." for a tmpfs: without a bound there would be none. */
+static int read_quota(const struct packet *request, char *quota, size_t room)
+{
+    long long bytes, files;
+    if (!packet_number(request, "workspace_bytes", &bytes) || !packet_number(request, "workspace_files", &files) ||
+        bytes <= 0 || files <= 0) {
+        errno = EINVAL;
+        return failed("quota");
+    }
+    (void)snprintf(quota, room, "size=%lld,nr_inodes=%lld,mode=700", bytes, files);
+    return 0;
+}
+
+/* Without those it may not look into: the command line of our PID 1 names places of the host. */
+static int mount_processes(void)
+{
+    return mount_new("proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=ptraceable");
+}
+
+static int open_folder(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder < 0 ? failed_at("open", path) : folder;
+}
+
 int furnish_seat(const struct packet *request, const struct trees *trees, int tree)
 {
     char quota[128];
-    long long bytes, files;
-    if (!packet_number(request, "workspace_bytes", &bytes) || !packet_number(request, "workspace_files", &files)) {
-        errno = EINVAL; /* without a bound there would be none */
-        return failed("quota");
-    }
-    (void)snprintf(quota, sizeof quota, "size=%lld,nr_inodes=%lld,mode=700", bytes, files);
+    if (read_quota(request, quota, sizeof quota) < 0)
+        return -1;
     if (tree >= 0 ? attach_tree(tree, WORKSPACE) < 0
                   : mount_new("tmpfs", WORKSPACE, MS_NOSUID | MS_NODEV, quota) < 0)
         return -1;
@@ -307,9 +328,22 @@ int furnish_seat(const struct packet *request, const struct trees *trees, int tr
         return -1;
     if (!is_link("/tmp") && cover_tmp(trees, quota) < 0)
         return -1;
-    /* without those it may not look into: the command line of our PID 1 names places of the host */
-    if (mount_new("proc", "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=ptraceable") < 0)
+    return mount_processes() < 0 ? -1 : open_folder(WORKSPACE);
+}
+
+int furnish_branch(const struct packet *request, const struct trees *trees, int folders[2])
+{
+    char quota[128];
+    if (read_quota(request, quota, sizeof quota) < 0)
         return -1;
-    int workspace = open(WORKSPACE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return workspace < 0 ? failed_at("open", WORKSPACE) : workspace;
+    if (mount_new("tmpfs", WORKSPACE, MS_NOSUID | MS_NODEV, quota) < 0 ||
+        mount_new("tmpfs", PRIVATE, MS_NOSUID | MS_NODEV, quota) < 0)
+        return -1;
+    if (!is_link("/tmp") && cover_tmp(trees, quota) < 0)
+        return -1;
+    if (mount_processes() < 0)
+        return -1;
+    folders[0] = open_folder(WORKSPACE);
+    folders[1] = folders[0] < 0 ? -1 : open_folder(PRIVATE);
+    return folders[1] < 0 ? -1 : 0;
 }

@@ -26,4 +26,8 @@ int build_view(struct trees *trees);
  * processes. Returns a descriptor of the workspace. */
 int furnish_seat(const struct packet *request, const struct trees *trees, int tree);
 
+/* In a branch's own mount namespace: folders of its own over those of its parent, and its processes. Descriptors of
+ * its workspace and of its private folder. */
+int furnish_branch(const struct packet *request, const struct trees *trees, int folders[2]);
+
 #endif
