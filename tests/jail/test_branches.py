@@ -294,6 +294,54 @@ def test_the_session_can_be_forked_before_its_first_cell(either_path: str) -> No
         assert value(branch, "1 + 1") == "2"
 
 
+def test_a_reset_leaves_the_branches(session: cloche.SessionSandbox) -> None:
+    with session.fork() as branch:
+        session.reset()
+        assert value(session, "'numbers' in globals()") == "False"
+        assert value(branch, "numbers") == "[1, 2]"
+        with session.fork() as other:
+            assert value(other, "1") == "1"
+
+
+def test_all_of_a_family_can_branch_at_the_same_time(session: cloche.SessionSandbox) -> None:
+    family = [session, *session.fork_many(3)]
+    born: list[cloche.SessionSandbox] = []
+    trouble: list[BaseException] = []
+
+    def breed(parent: cloche.SessionSandbox) -> None:
+        try:
+            born.extend(parent.fork() for _ in range(4))
+        except BaseException as exc:
+            trouble.append(exc)
+            raise
+
+    threads = [threading.Thread(target=breed, args=(parent,)) for parent in family]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert trouble == []
+    assert [value(child, "numbers") for child in born] == ["[1, 2]"] * 16
+    for sandbox in [*born, *family]:
+        sandbox.destroy()
+
+
+def test_a_host_that_forks_leaves_its_branches_to_the_parent(session: cloche.SessionSandbox) -> None:
+    with session.fork() as branch:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                branch.destroy()
+                session.destroy()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert value(branch, "numbers") == "[1, 2]"
+        assert value(session, "numbers") == "[1, 2]"
+
+
 def test_no_branches_and_a_wrong_number(session: cloche.SessionSandbox) -> None:
     assert session.fork_many(0) == []
     with pytest.raises(cloche.RequestError):

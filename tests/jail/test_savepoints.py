@@ -250,6 +250,17 @@ def test_a_branch_of_a_protected_session_is_protected(protected: cloche.SessionS
     assert value(protected, STATE) == FIRST
 
 
+def test_what_the_host_did_between_cells_is_not_undone(protected: cloche.SessionSandbox) -> None:
+    protected.put_file("given.txt", "data")
+    protected.set_variable("y", 5)
+    other = protected.snapshot()
+    protected.execute("x = 'changed'").check()
+    protected.restore(other)
+    protected.initialize("a new context")
+    assert protected.execute("y = 0; import os; os.remove('given.txt'); " + KILL_ITSELF).session_state == "restored"
+    assert value(protected, "(x, y, context, open('given.txt').read())") == "([1], 5, 'a new context', 'data')"
+
+
 def test_a_protected_session_in_an_event_loop(either_path: str) -> None:
     async def work() -> tuple[str, str | None]:
         async with cloche.create_async_sandbox(backend="jail", protect_state=True) as session:

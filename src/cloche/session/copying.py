@@ -28,6 +28,9 @@ class SessionCopy(ABC):
 
     params: dict[str, Any]
 
+    def requested(self) -> None:  # noqa: B027 - not every copy holds something meanwhile
+        """The guest has answered the request."""
+
     @abstractmethod
     def conclude(self) -> Channel:
         """After the request: the copy's channel. Raises `BranchError` when there is none."""
@@ -35,6 +38,9 @@ class SessionCopy(ABC):
     @abstractmethod
     def abandon(self) -> None:
         """End it."""
+
+    def refresh(self) -> None:  # noqa: B027 - not every copy has files
+        """For one that waits: the host has changed the session's files."""
 
     def take_over(self) -> Channel:
         """For one that waits: end the guest it was copied from, and be the session."""
@@ -98,6 +104,7 @@ def fork_steps(core: SessionCore, count: int) -> Steps[list[Channel]]:
         for _ in range(count):
             copies.append((yield Work(core.begin_branch)))
             yield CopyGuest(copies[-1].params)
+            copies[-1].requested()
         channels: list[Channel] = yield Work(lambda: [copy.conclude() for copy in copies])
     except BaseException:
         for copy in copies:

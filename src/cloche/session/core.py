@@ -142,6 +142,8 @@ class SessionCore:
                 remedy="raise policy.workspace_bytes",
             )
         self._workspace().write(path, content)
+        if self._guard is not None:
+            self._guard.refresh()
         self.logger.log_file_event("put", path=path, size=len(content))
 
     def get_file(self, path: str) -> bytes:
@@ -341,8 +343,11 @@ class SessionCore:
         finished = _finished(guest)
         if finished.stop is not None:
             guest.channel.end_children(clock() - started)
-        if not self.policy.protect_state:
-            return
+        if self.policy.protect_state:
+            self._renew_guard(guest)
+
+    def _renew_guard(self, guest: Guest) -> None:
+        """In the pause after a change: a copy of the state of now."""
         older, self._guard = self._guard, None
         try:
             self._guard = self.backend.savepoint(guest.channel, self.policy, older)
@@ -396,7 +401,10 @@ class SessionCore:
                 session_state="kept",
                 cause=f"{finished.stop}; the object's own code ran",
             )
-        return read_reply(operation, finished)
+        value = read_reply(operation, finished)
+        if operation.changes_state and self._guard is not None:
+            self._renew_guard(guest)
+        return value
 
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
         """The result of a finished cell, however it ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cloche.errors import RequestError, SnapshotError, ValueTransferError
 from cloche.session import replies
@@ -27,6 +27,8 @@ class Operation(ABC, Generic[T]):
     """A request other than a cell."""
 
     name: str
+    changes_state: ClassVar[bool] = False
+    """Whether the session's variables are others afterwards."""
 
     @abstractmethod
     def call(self) -> Call:
@@ -51,6 +53,7 @@ class Operation(ABC, Generic[T]):
 class SetContext(Operation[None]):
     """Bind `context`."""
 
+    changes_state: ClassVar[bool] = True
     context: Any
     limit: int
     name: str = "initialize"
@@ -101,6 +104,7 @@ class GetVariable(Operation[Any]):
 class SetVariable(Operation[None]):
     """Bind a variable."""
 
+    changes_state: ClassVar[bool] = True
     variable: str
     value: Any
     limit: int
@@ -159,6 +163,7 @@ class TakeSnapshot(Operation[Snapshot]):
 class Restore(Operation[tuple[Skipped, ...]]):
     """Put saved variables back; what could not be read here is reported."""
 
+    changes_state: ClassVar[bool] = True
     snapshot: Snapshot
     name: str = "restore"
 

@@ -42,15 +42,24 @@ class JailBranch(SessionCopy):
                 copy_tree(*self._seat.private_folders)
             self._seat.workspace.look()
             self._channel = JailChannel(self._seat, Ends(), parent.approver)
-            try:
-                parent.approver.ask({"allow": len(self._seat.namespaces)})
-                pass_on(parent, self._channel.ends, self._seat.namespaces)
-            except BaseException:
-                self._channel.drop()
-                raise
         except BaseException:
             self._seat.close()
             raise
+        self._approved = parent.approver.approving.acquire(timeout=UP_PATIENCE)
+        try:
+            if not self._approved:
+                raise BranchError("another branch of this family is still being made")
+            parent.approver.allow(len(self._seat.namespaces))
+            pass_on(parent, self._channel.ends, self._seat.namespaces)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def requested(self) -> None:
+        if self._approved:
+            self._approved = False
+            self._parent.approver.allow(0)
+            self._parent.approver.approving.release()
 
     def conclude(self) -> JailChannel:
         channel = self._channel
@@ -59,6 +68,7 @@ class JailBranch(SessionCopy):
         return _like(self._parent, channel)
 
     def abandon(self) -> None:
+        self.requested()
         self._channel.drop()
         self._seat.close()
 
@@ -109,12 +119,17 @@ class JailSavepoint(SessionCopy):
                 self._channel.take_worker(self._handle, self._seat)
         return self._handle
 
+    def refresh(self) -> None:
+        with suppress(BranchError):  # then what was put there last is missing after a return
+            self._files.take()
+
     def take_over(self) -> JailChannel:
         """End all else in the seat, put the files back, and be the session."""
         self.conclude()
         seat = self._seat
         seat.clear()
-        seat.ask({"allow": 0})  # answered when all that was asked before has been done
+        if not seat.is_clear():
+            raise BranchError("the session's PID 1 does not answer")
         self.conclude()
         self._forget()
         self._files.put_back()

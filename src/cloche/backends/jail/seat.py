@@ -71,6 +71,9 @@ class Seat:
         self.spared: list[Callable[[], int]] = []
         """Give handles of processes that outlive the worker: savepoints. -1 where there is none."""
         self.control, self.their_control = messages.pair()
+        self._talking = threading.RLock()  # the PID 1 of a family's first session is asked by all of them
+        self.approving = threading.Lock()
+        """Held while a branch enters its namespaces: what is allowed then is meant for it alone."""
         self.namespaces: list[int] = []
         broker.hold()
 
@@ -115,15 +118,17 @@ class Seat:
 
     def ask(self, message: dict[str, Any], descriptors: Sequence[int] = (), patience: float = 10.0) -> list[int]:
         """An order that is answered with descriptors."""
-        if not self.is_clear():
-            raise BranchError("the seat's PID 1 does not answer")
-        try:
-            messages.send(self.control, message, list(descriptors))
-            reply, handles = (
-                messages.receive(self.control) if readable(self.control.fileno(), patience) else ({"error": "late"}, [])
-            )
-        except OSError as exc:
-            reply, handles = {"error": str(exc)}, []
+        reply: dict[str, Any] | None = {"error": "it does not answer"}
+        handles: list[int] = []
+        with self._talking:
+            try:
+                if self.is_clear():
+                    self._order(message, descriptors)
+                    if readable(self.control.fileno(), patience):
+                        self._unanswered -= 1
+                        reply, handles = messages.receive(self.control)
+            except OSError as exc:
+                reply = {"error": str(exc)}
         if reply is None or "error" in reply:
             raise BranchError("the seat's PID 1 refused", cause="it is gone" if reply is None else reply["error"])
         return handles
@@ -131,17 +136,30 @@ class Seat:
     def clear(self, *, keep: Sequence[int] = (), since: int | None = None) -> None:
         """End everything that runs in it but its idle PID 1, savepoints, and those behind `keep`."""
         order = {"kill": True} if since is None else {"kill": True, "since": since}
+        spared = [handle for find in self.spared if (handle := find()) >= 0]
         with suppress(OSError):
-            spared = [handle for find in self.spared if (handle := find()) >= 0]
-            messages.send(self.control, order, [*spared, *keep])
+            self._order(order, [*spared, *keep])
+
+    def allow(self, calls: int) -> None:
+        """Let a worker of this family enter so many namespaces, and no more than that."""
+        if calls:
+            self.ask({"allow": calls})  # must be known before the worker tries
+        else:
+            with suppress(OSError):
+                self._order({"allow": 0})
+
+    def _order(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        with self._talking:
+            messages.send(self.control, message, list(descriptors))
             self._unanswered += 1
 
     def is_clear(self) -> bool:
-        """Every order to end all has been carried out: one on its way would hit the next worker."""
-        while self._unanswered:
-            if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
-                return False
-            self._unanswered -= 1
+        """Every order has been carried out: one to end all that is still on its way would hit the next worker."""
+        with self._talking:
+            while self._unanswered:
+                if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
+                    return False
+                self._unanswered -= 1
         return True
 
     def make_below(self, options: dict[str, Any]) -> Seat:
@@ -177,9 +195,12 @@ class Seat:
 
     def close(self) -> None:
         """End everything in it; itself too, when nobody is below it."""
+        if self._owner != os.getpid():  # a fork of the host: let go, and leave all to the parent
+            self._end()
+            return
         with _family:
             self._left = True
-            if self._below and self._owner == os.getpid():
+            if self._below:
                 self.spared = []
                 self.clear()
                 return
