@@ -39,6 +39,7 @@ MODULES = (
 )
 JAIL_MODULES = (
     "jail",
+    "jail.foreign",
     "jail.syscalls",
     "jail.filter",
     "jail.messages",

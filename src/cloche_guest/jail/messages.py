@@ -10,45 +10,50 @@ runs at either end.
 
 from __future__ import annotations
 
-import os
-import socket
-from array import array
+import _socket
+import sys
+from _struct import pack as pack_numbers
+from _struct import unpack as unpack_numbers
 
 from cloche_guest.wire import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Any, Mapping
 
 MAX_PACKET = 262_144
 MAX_DESCRIPTORS = 16
+_NUMBER = 4  # bytes
 _SIGNS = "=#+:"
+_ENCODING = sys.getfilesystemencoding()
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
     """Two connected ends."""
+    import socket  # most of what makes up the start of a zygote, which does without
+
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(to: socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
+def send(to: _socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
     """Send one message."""
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))] if descriptors else []
-    to.sendmsg([pack(message)], rights)  # `send_fds` came with 3.9
+    numbers = pack_numbers("%di" % len(descriptors), *descriptors)
+    to.sendmsg([pack(message)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if descriptors else [])
 
 
-def receive(source: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def receive(source: _socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """The next message; None when the other end is gone."""
-    descriptors = array("i")
+    descriptors: list[int] = []
     try:
-        room = socket.CMSG_LEN(MAX_DESCRIPTORS * descriptors.itemsize)
-        data, rights, _, _ = source.recvmsg(MAX_PACKET, room, socket.MSG_CMSG_CLOEXEC)
+        room = _socket.CMSG_LEN(MAX_DESCRIPTORS * _NUMBER)
+        data, rights, _, _ = source.recvmsg(MAX_PACKET, room, _socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         return None, []
     for _, _, payload in rights:
-        descriptors.frombytes(payload[: len(payload) - len(payload) % descriptors.itemsize])
-    if not data:
-        return None, list(descriptors)
-    return unpack(data), list(descriptors)
+        count = len(payload) // _NUMBER
+        descriptors += unpack_numbers("%di" % count, payload[: count * _NUMBER])
+    return (unpack(data) if data else None), descriptors
 
 
 def pack(message: Mapping[str, Any]) -> bytes:
@@ -67,14 +72,14 @@ def pack(message: Mapping[str, Any]) -> bytes:
             fields.append("%s:%s" % (name, dumps(value)))
     if any("\0" in field for field in fields):
         raise ValueError("a field of a message must not contain NUL")
-    return b"".join(os.fsencode(field) + b"\0" for field in fields)
+    return b"".join(field.encode(_ENCODING, "surrogateescape") + b"\0" for field in fields)
 
 
 def unpack(data: bytes) -> dict[str, Any]:
     """The message that was packed."""
     message: dict[str, Any] = {}
     for field in data.split(b"\0")[:-1]:
-        text = os.fsdecode(field)
+        text = field.decode(_ENCODING, "surrogateescape")
         length = min(index for index in map(text.find, _SIGNS) if index >= 0)
         name, sign, value = text[:length], text[length], text[length + 1 :]
         if sign == "+":

@@ -1,14 +1,15 @@
-"""Linux system calls that Python does not offer. The only module that uses ctypes; every failure is an OSError.
+"""Linux system calls that Python does not offer. The only module that uses `foreign`; every failure is an OSError.
 
-`PyDLL` keeps the interpreter lock: these calls are short, and several must not be torn apart by another thread.
+The interpreter's lock is kept: these calls are short, and several must not be torn apart by another thread.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import struct
+import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import sys
+from _struct import pack
+
+from cloche_guest.jail import foreign
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ _PIDFD_OPEN, _PIDFD_SEND_SIGNAL = 434, 424
 _CLOSE_RANGE = 436
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
-_libc = ctypes.PyDLL(None, use_errno=True)
+_libc = foreign.Library()
 _library: Any = None
 
 
@@ -79,24 +80,28 @@ def _number(name: str) -> int:
 
 def _check(result: int, what: str) -> int:
     if result < 0:
-        code = ctypes.get_errno()
+        code = foreign.get_errno()
         raise OSError(code, os.strerror(code), what)
     return result
 
 
+def _encode(path: str) -> bytes:
+    return path.encode(sys.getfilesystemencoding(), "surrogateescape")
+
+
 def _syscall(what: str, number: int, *args: Any) -> int:
-    plain = [ctypes.c_long(value) if isinstance(value, int) else value for value in args]
-    return _check(_libc.syscall(ctypes.c_long(number), *plain), what)
+    plain = [foreign.c_long(value) if isinstance(value, int) else value for value in args]
+    return _check(_libc.syscall(foreign.c_long(number), *plain), what)
 
 
 def use_library(path: str) -> bool:
     """Take the compiled form of what follows a fork. Without it the same is done in Python, step by step."""
     global _library
     try:
-        _library = ctypes.PyDLL(path, use_errno=True)
+        _library = foreign.Library(path)
     except OSError:  # made for another C library than this interpreter's
         return False
-    _library.cloche_failed_step.restype = ctypes.c_char_p
+    _library.cloche_failed_step = _library.text_function("cloche_failed_step")
     return True
 
 
@@ -115,20 +120,19 @@ def enter(
     program: bytes,
 ) -> None:
     """All that a worker does before it runs guest code, in one call. See `worker.enter`."""
-    amounts = ctypes.create_string_buffer(b"".join(struct.pack("QQ", *limit) for limit in limits))
-    instructions = ctypes.create_string_buffer(program, len(program))
-    confinement = struct.pack(
-        "iiPQHP", below, landlock, ctypes.addressof(amounts), len(limits),
-        len(program) // 8, ctypes.addressof(instructions),
+    amounts = b"".join(pack("QQ", *limit) for limit in limits)
+    confinement = pack(
+        "iiPQHP", below, landlock, foreign.address_of(amounts), len(limits),
+        len(program) // 8, foreign.address_of(program),
     )  # fmt: skip
-    _check_library(_library.cloche_enter(seat, namespaces, struct.pack("5i", *lines), confinement))
+    _check_library(_library.cloche_enter(seat, namespaces, pack("5i", *lines), confinement))
 
 
 def gather_heap() -> None:
     """Before the imports that all sessions share: keep what they allocate together, so that it fits large pages."""
     if _library is not None:
         arena = 1 << 20 if sys.version_info >= (3, 10) else 256 << 10
-        _check_library(_library.cloche_gather_heap(ctypes.c_size_t(arena)))
+        _check_library(_library.cloche_gather_heap(foreign.c_size_t(arena)))
 
 
 def settle_heap() -> None:
@@ -143,7 +147,7 @@ def settle_heap() -> None:
             first, end = (int(number, 16) for number in place.split("-"))
             first, end = -(-first // _LARGE_PAGE) * _LARGE_PAGE, end // _LARGE_PAGE * _LARGE_PAGE
             if first < end:
-                _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _MADV_COLLAPSE)
+                _libc.madvise(foreign.c_void_p(first), foreign.c_size_t(end - first), _MADV_COLLAPSE)
 
 
 def _check_library(result: int) -> int:
@@ -152,12 +156,12 @@ def _check_library(result: int) -> int:
 
 def unshare(flags: int) -> None:
     """Leave these namespaces for new ones."""
-    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    _check(_libc.unshare(foreign.c_int(flags)), "unshare")
 
 
 def setns(descriptor: int, flags: int) -> None:
     """Enter the namespaces of a process (by pidfd) or one namespace (by its file)."""
-    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(flags)), "setns")
+    _check(_libc.setns(foreign.c_int(descriptor), foreign.c_int(flags)), "setns")
 
 
 def pidfd_open(pid: int) -> int:
@@ -172,14 +176,14 @@ def pidfd_send_signal(descriptor: int, number: int) -> None:
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """mount(2)."""
-    text = [None if value is None else os.fsencode(value) for value in (source, target, kind)]
+    text = [None if value is None else _encode(value) for value in (source, target, kind)]
     extra = None if data is None else data.encode()
-    _check(_libc.mount(*text, ctypes.c_ulong(flags), extra), "mount " + target)
+    _check(_libc.mount(*text, foreign.c_ulong(flags), extra), "mount " + target)
 
 
 def unmount(target: str) -> None:
     """Detach a mount at once."""
-    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), "umount " + target)
+    _check(_libc.umount2(_encode(target), MNT_DETACH), "umount " + target)
 
 
 def pivot_root(new: str) -> None:
@@ -199,14 +203,14 @@ def clone_tree(descriptor: int, *, recursive: bool) -> int:
 def set_mount_attributes(descriptor: int, attributes: int, *, recursive: bool, users: int = 0) -> None:
     """Make a detached tree read-only, without set-user-id programs, without devices; or map its owners (`users`: the
     descriptor of a user namespace)."""
-    data = struct.pack("QQQQ", attributes, 0, 0, users)
+    data = pack("QQQQ", attributes, 0, 0, users)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, data, len(data))
 
 
 def attach_tree(descriptor: int, target: str) -> None:
     """Put a detached tree at `target`."""
-    _syscall("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+    _syscall("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, _encode(target), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def close_from(first: int) -> None:
@@ -216,49 +220,48 @@ def close_from(first: int) -> None:
 
 def keep_capabilities() -> None:
     """Let capabilities outlive the change of user."""
-    _check(_libc.prctl(_PR_SET_KEEPCAPS, ctypes.c_ulong(1), 0, 0, 0), "prctl KEEPCAPS")
+    _check(_libc.prctl(_PR_SET_KEEPCAPS, foreign.c_ulong(1), 0, 0, 0), "prctl KEEPCAPS")
 
 
 def restore_effective_capabilities() -> None:
     """After a change of user the permitted set is kept but the effective one is empty: raise it again."""
-    header = struct.pack("Ii", 0x20080522, 0)
-    full = struct.pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
+    header = pack("Ii", 0x20080522, 0)
+    full = pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
     _syscall("capset", _number("capset"), header, full)
 
 
 def drop_capabilities() -> None:
     """Give all capabilities up for good."""
     for capability in range(_LAST_CAPABILITY + 1):
-        _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
-    _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+        _libc.prctl(_PR_CAPBSET_DROP, foreign.c_ulong(capability), 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, foreign.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
     clear_capabilities()
 
 
 def clear_capabilities() -> None:
     """Give up those that we hold. Where no new privileges can be gained, that is for good."""
-    _syscall("capset", _number("capset"), struct.pack("Ii", 0x20080522, 0), bytes(24))
+    _syscall("capset", _number("capset"), pack("Ii", 0x20080522, 0), bytes(24))
 
 
 def set_file_user(uid: int, gid: int) -> None:
     """Open and make files as this user, in the calling thread only. Rights over others' files go with root's id."""
-    _libc.setfsgid(ctypes.c_uint(gid))
-    _libc.setfsuid(ctypes.c_uint(uid))
+    _libc.setfsgid(foreign.c_uint(gid))
+    _libc.setfsuid(foreign.c_uint(uid))
 
 
 def set_dumpable(value: bool) -> None:
     """Whether others of the same user may look into this process."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(int(value)), 0, 0, 0), "prctl DUMPABLE")
+    _check(_libc.prctl(_PR_SET_DUMPABLE, foreign.c_ulong(int(value)), 0, 0, 0), "prctl DUMPABLE")
 
 
 def no_new_privileges() -> None:
     """No program that is executed from here on can gain privileges."""
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "prctl NO_NEW_PRIVS")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, foreign.c_ulong(1), 0, 0, 0), "prctl NO_NEW_PRIVS")
 
 
 def install_filter(program: bytes) -> int:
     """Load a seccomp program. Returns the descriptor on which calls that somebody must approve are told."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    head = pack("HP", len(program) // 8, foreign.address_of(program))
     return _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, _SECCOMP_NEW_LISTENER, head)
 
 
@@ -295,7 +298,7 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
     """
     if _library is not None:
         flat = [number for pair in namespaces for number in pair]
-        return _check_library(_library.cloche_fork_away(struct.pack("%di" % len(flat), *flat), len(namespaces)))
+        return _check_library(_library.cloche_fork_away(pack("%di" % len(flat), *flat), len(namespaces)))
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -324,7 +327,7 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
 
 def landlock_version() -> int:
     """The ABI version of Landlock; 0 where there is none."""
-    result = _libc.syscall(ctypes.c_long(_LANDLOCK_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    result = _libc.syscall(foreign.c_long(_LANDLOCK_CREATE), None, foreign.c_size_t(0), foreign.c_uint(1))
     return max(int(result), 0)
 
 
@@ -342,13 +345,13 @@ def landlock(rules: list[tuple[str, int]]) -> None:
     files = landlock_file_rights(version)
     network, scope = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
     fields = [files] + ([network] if version >= 4 else []) + ([scope] if version >= 6 else [])
-    attribute = struct.pack("Q" * len(fields), *fields)
+    attribute = pack("Q" * len(fields), *fields)
     ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attribute, len(attribute), 0)
     try:
         for path, rights in rules:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
-                rule = struct.pack("=Qi", rights & files, descriptor)
+                rule = pack("=Qi", rights & files, descriptor)
                 _syscall("landlock_add_rule", _LANDLOCK_ADD, ruleset, 1, rule, 0)
             finally:
                 os.close(descriptor)
