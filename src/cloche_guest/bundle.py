@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Order of dependence: each imports only those before it.
 MODULES = (
     "codes",
+    "environment",
     "signals",
     "values",
     "wire",
@@ -37,24 +38,32 @@ MODULES = (
     "kernel",
     "start",
 )
-JAIL_MODULES = (
+ZYGOTE_MODULES = (
     "jail",
+    "jail.places",
     "jail.foreign",
     "jail.syscalls",
     "jail.filter",
     "jail.messages",
+    "jail.preload",
+    "jail.branches",
+    "jail.worker",
+    "jail.zygote",
+)
+INIT_MODULES = (
     "jail.view",
     "jail.folders",
     "jail.branch_seat",
     "jail.pid_one",
     "jail.seat",
-    "jail.preload",
-    "jail.branches",
-    "jail.worker",
-    "jail.zygote",
     "jail.init",
 )
-FLAVOURS = {"guest": (MODULES, "start"), "jail": (MODULES + JAIL_MODULES, "jail.init")}
+FLAVOURS = {
+    "guest": (MODULES, "start", (), "start"),
+    "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
+}
+"""What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""
+CONTROL = "--control"
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = ("values", "context_tools", "display", "state")
@@ -78,6 +87,14 @@ def boot(parts, entry):
     for name in modules:
         del sys.modules[name]
     modules["cloche_guest." + entry].main(sys.argv)
+"""
+
+START = """%s
+import marshal, sys
+parts, entry = marshal.loads(%r), %r
+if %r in sys.argv:
+    parts, entry = parts + marshal.loads(%r), %r
+boot(parts, entry)
 """
 
 
@@ -104,9 +121,10 @@ def build(folder: str, flavour: str = "guest") -> CodeType:
     """A code object that starts the guest when it is run."""
     import marshal
 
-    names, entry = FLAVOURS[flavour]
+    names, entry, more_names, other_entry = FLAVOURS[flavour]
     parts = marshal.dumps(tuple((name, compile_part(folder, name)) for name in names))
-    text = "%s\nimport marshal\nboot(marshal.loads(%r), %r)\n" % (BOOT, parts, entry)
+    more = marshal.dumps(tuple((name, compile_part(folder, name)) for name in more_names))
+    text = START % (BOOT, parts, entry, CONTROL, more, other_entry)
     return compile(text, KERNEL_FILE, "exec", 0, True, 2)
 
 

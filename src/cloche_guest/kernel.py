@@ -22,6 +22,7 @@ from cloche_guest.codes import (
 )
 from cloche_guest.context_tools import bind as bind_context_tools
 from cloche_guest.display import Displays
+from cloche_guest.environment import use_environment
 from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.runner import Runner
@@ -145,7 +146,7 @@ class Kernel:
             params.get("path") or [], params.get("prefix"), params.get("exec_prefix"), self.workspace or _os.getcwd()
         )
         if params.get("environment") is not None:
-            _use_environment(params["environment"])
+            use_environment(params["environment"])
         for tool in params.get("tools") or ():
             self.space.reserve(tool["name"], self.bridges.tool(tool["name"], tool.get("doc") or ""))
         if "context" in params:
@@ -401,14 +402,6 @@ def _peak_bytes() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
-
-
-def _use_environment(variables: dict[str, str]) -> None:
-    """Replace the environment: for a guest that was forked and not started with one of its own."""
-    import os
-
-    os.environ.clear()
-    os.environ.update(variables)
 
 
 def _limit_resources(limits: dict[str, Any]) -> None:

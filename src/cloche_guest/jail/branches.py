@@ -6,14 +6,15 @@ branch enters a seat with files of its own; one for a savepoint stays where it i
 
 from __future__ import annotations
 
+import _socket
+import _stat as stat
 import fcntl
-import os
-import socket
-import stat
+import posix as os
 import sys
 
 from cloche_guest.codes import CANNOT_BRANCH
-from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.jail import messages, syscalls
+from cloche_guest.jail.places import PRIVATE, WORKSPACE
 from cloche_guest.kernel import RequestFailed
 from cloche_guest.signals import state
 
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
         offset: int
 
 
+_FROM_START, _CURRENT = 0, 1
 _KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
-_OURS = (view.WORKSPACE, view.PRIVATE)
+_OURS = (WORKSPACE, PRIVATE)
 
 
 class Branches:
@@ -78,13 +80,14 @@ class Branches:
         return {}, None
 
     def _passed(self) -> list[int]:
-        line = socket.socket(fileno=os.dup(self._line))
-        with line:
-            line.setblocking(False)
-            try:
-                message, descriptors = messages.receive(line)
-            except OSError:
-                message, descriptors = None, []
+        line = _socket.socket(fileno=os.dup(self._line))
+        line.setblocking(False)
+        try:
+            message, descriptors = messages.receive(line)
+        except OSError:
+            message, descriptors = None, []
+        finally:
+            line.close()
         if message is None or len(descriptors) < 4:
             raise RequestFailed(CANNOT_BRANCH, "the descriptors of the copy did not come")
         return descriptors
@@ -105,9 +108,9 @@ class Branches:
             _reseed_numpy()
         self._kernel.runner.leave_parent_loop()
         # whose message this is, is told to the host by the system, not by us
-        line_out = socket.socket(fileno=os.dup(self._line))
-        with line_out:
-            messages.send(line_out, {"here": True})
+        line_out = _socket.socket(fileno=os.dup(self._line))
+        messages.send(line_out, {"here": True})
+        line_out.close()
 
 
 def running_threads() -> list[str]:
@@ -132,7 +135,7 @@ def open_files() -> list[OpenFile]:
             kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
             if not path.startswith(_OURS) or kind not in (stat.S_IFREG, stat.S_IFDIR):
                 continue
-            offset = os.lseek(descriptor, 0, os.SEEK_CUR) if kind == stat.S_IFREG else 0
+            offset = os.lseek(descriptor, 0, _CURRENT) if kind == stat.S_IFREG else 0
             flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
             inherited = 0 if fcntl.fcntl(descriptor, fcntl.F_GETFD) & fcntl.FD_CLOEXEC else 1
         except OSError:  # the descriptor of this very listing, or one that has no name any more
@@ -149,7 +152,7 @@ def reopen(files: list[OpenFile]) -> None:
         except OSError:  # it had no name in the folder
             continue
         if offset:
-            os.lseek(fresh, offset, os.SEEK_SET)
+            os.lseek(fresh, offset, _FROM_START)
         os.dup2(fresh, descriptor, inheritable=bool(inherited))
         os.close(fresh)
 
@@ -158,14 +161,14 @@ def _current_folder() -> str:
     try:
         return os.getcwd()
     except OSError:  # removed
-        return view.WORKSPACE
+        return WORKSPACE
 
 
 def _go_to(folder: str) -> None:
     try:
         os.chdir(folder)
     except OSError:
-        os.chdir(view.WORKSPACE)
+        os.chdir(WORKSPACE)
 
 
 def _random_state() -> Any:

@@ -10,7 +10,7 @@ import socket
 from cloche_guest.jail import messages, syscalls, view
 from cloche_guest.jail.folders import bind_folder, bind_for_user, serve_folders
 from cloche_guest.jail.seat import make_seat
-from cloche_guest.jail.zygote import Zygote, serve_compiled_init
+from cloche_guest.jail.zygote import Zygote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ INSIDE = 1000  # our user and group, as seen from within
 
 
 def main(argv: list[str]) -> None:
-    """``--control FD,FD``: the line to the host, on which the configuration comes first; the line for folders.
-
-    ``--zygote FD,FD,FD,FD`` where an init of another kind (see ``native/init.c``) has made all that is made here.
-    """
-    if argv[1] == "--zygote":
-        serve_compiled_init(argv[2])
+    """``--control FD,FD``: the line to the host, on which the configuration comes first; the line for folders."""
     host, folders = (socket.socket(fileno=int(number)) for number in argv[2].split(","))
     options, _ = messages.receive(host)
     if options is None:

@@ -14,7 +14,8 @@ import signal
 import socket
 import struct
 
-from cloche_guest.jail import branch_seat, messages, syscalls, view
+from cloche_guest.jail import branch_seat, messages, syscalls
+from cloche_guest.jail.places import PRIVATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class PidOne:
         except OSError as exc:
             messages.send(self._line, {"error": str(exc)})
             return
-        handles.append(_open_folder(view.PRIVATE))
+        handles.append(_open_folder(PRIVATE))
         messages.send(self._line, {"branched": True}, handles)
         for handle in handles:
             os.close(handle)
@@ -170,7 +171,7 @@ class PidOne:
     def _store(self, options: dict[str, int]) -> None:
         """A place for copies of the session's files that the session cannot reach."""
         try:
-            handles = [syscalls.detached_tmpfs(options["bytes"], options["files"]), _open_folder(view.PRIVATE)]
+            handles = [syscalls.detached_tmpfs(options["bytes"], options["files"]), _open_folder(PRIVATE)]
         except OSError as exc:
             messages.send(self._line, {"error": str(exc)})
             return

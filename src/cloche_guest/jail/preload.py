@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import os
+import posix as os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ def import_all(names: list[str], tell: Callable[[dict[str, Any]], None]) -> dict
     for name in names:
         tell({"importing": name})
         try:
-            importlib.import_module(name)
+            __import__(name)
         except BaseException as exc:
             left_out[name] = _reason(name, exc)
         threads = len(os.listdir("/proc/self/task")) - 1

@@ -6,16 +6,13 @@ import os
 import stat
 
 from cloche_guest.jail import syscalls
+from cloche_guest.jail.places import HOME, PRIVATE, TEMPORARY, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 STAGE = "/tmp"  # any folder that exists everywhere: what is mounted on it is seen in our mount namespace only
-WORKSPACE = "/app"
-PRIVATE = "/run/cloche"  # a seat's own home and temporary files
-HOME = PRIVATE + "/home"
-TEMPORARY = PRIVATE + "/tmp"
 
 _READ_ONLY = syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc/alternatives", "/etc/fonts")

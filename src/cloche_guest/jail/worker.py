@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import _socket
+import fcntl
+import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import resource
-import socket
 import sys
 
 from cloche_guest import capture, start
 from cloche_guest.jail import filter as call_filter
-from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.jail import messages, syscalls
 from cloche_guest.jail.branches import Branches
+from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
     if below:
         syscalls.setns(seat, syscalls.CLONE_NEWUSER)  # a branch's: else it could not be branched again
     _arrange_descriptors(lines)
-    os.chdir(view.WORKSPACE)
+    os.chdir(WORKSPACE)
     if not below:
         # After the mounts: so the guest has no power over them, whatever it regains in a namespace of its own.
         syscalls.unshare(syscalls.CLONE_NEWUSER)
@@ -57,15 +59,14 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
         resource.setrlimit(which, (amount, amount))
     syscalls.drop_capabilities()
     listener = syscalls.install_filter(program)
-    with socket.socket(fileno=INNER) as inner:  # to our PID 1
-        messages.send(inner, {"listener": True}, [listener, users])
+    inner = _socket.socket(fileno=INNER)  # to our PID 1
+    messages.send(inner, {"listener": True}, [listener, users])
+    inner.close()
     os.close(listener)
     os.close(users)
 
 
 def _arrange_descriptors(lines: list[int]) -> None:
-    import fcntl
-
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in lines]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import _socket
+import posix as os
 import select
-import socket
 import sys
 
+from cloche_guest.environment import use_environment
 from cloche_guest.jail import messages, syscalls, worker
 from cloche_guest.jail.preload import import_all
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Zygote:
     """Serves the init's requests for workers and tells the host how they ended."""
 
-    def __init__(self, line: socket.socket, host: socket.socket, options: dict[str, Any]) -> None:
+    def __init__(self, line: _socket.socket, host: _socket.socket, options: dict[str, Any]) -> None:
         self._line = line
         self._host = host
         self._options = options
@@ -31,9 +31,11 @@ class Zygote:
     def serve(self) -> None:
         """Until the init goes away."""
         _settle(self._options)
-        syscalls.gather_heap()
-        left_out = import_all(self._options["preload"], lambda message: messages.send(self._host, message))
-        syscalls.settle_heap()
+        left_out = {}
+        if self._options["preload"]:  # else there is too little memory to be worth the time, and somebody waits
+            syscalls.gather_heap()
+            left_out = import_all(self._options["preload"], lambda message: messages.send(self._host, message))
+            syscalls.settle_heap()
         messages.send(self._host, {"ready": True, "left_out": left_out})
         self._watch.register(self._line.fileno(), select.POLLIN)
         while True:
@@ -67,8 +69,10 @@ class Zygote:
         self._watch.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
-        with contextlib.suppress(OSError):
+        try:
             os.write(end, b"%d" % _exit_code(status))
+        except OSError:  # nobody wants to know any more
+            pass
         os.close(end)
 
 
@@ -77,24 +81,24 @@ def _exit_code(status: int) -> int:
     return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def serve_compiled_init(numbers: str) -> None:
-    """Be its zygote. The descriptors: our line to it, its line to the host, the library, the guest's own code."""
-    line, host, library, code = (int(number) for number in numbers.split(","))
+def main(argv: list[str]) -> None:
+    """``--zygote FD,FD,FD,FD``: be the zygote of a compiled init (see ``native/init.c``). The descriptors: our line to
+    it, its line to the host, the library, the guest's own code."""
+    line, host, library, code = (int(number) for number in argv[2].split(","))
     syscalls.use_library("/proc/self/fd/%d" % library)
     os.close(library)
     os.close(code)
-    lines = [socket.socket(fileno=number) for number in (line, host)]
-    for one in lines:
-        one.set_inheritable(False)
-    configuration, _ = messages.receive(lines[0])
+    for number in (line, host):
+        os.set_inheritable(number, False)
+    init = _socket.socket(fileno=line)
+    configuration, _ = messages.receive(init)
     if configuration is None:
         os._exit(0)
-    Zygote(lines[0], lines[1], configuration["zygote"]).serve()
+    Zygote(init, _socket.socket(fileno=host), configuration["zygote"]).serve()
 
 
 def _settle(options: dict[str, Any]) -> None:
     """The search path of the interpreter, as the host found it, and an environment made from nothing."""
-    os.environ.clear()
-    os.environ.update(options["environment"])
+    use_environment(options["environment"])
     sys.path[:] = options["path"]
     sys.prefix, sys.exec_prefix = options["prefix"], options["exec_prefix"]
