@@ -99,8 +99,9 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
         if name not in _builtin_backends():
             continue
         backend = find_backend(name)
-        lacking = [demand for demand in policy.demands() if demand not in backend.capabilities]
         availability = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
+        able = backend.capabilities.difference(availability.lacking)
+        lacking = [demand for demand in policy.demands() if demand not in able]
         if not availability.available:
             skipped[name] = availability.reason
         elif lacking:

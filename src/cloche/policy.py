@@ -15,11 +15,11 @@ MIB = 1024 * 1024
 MOST = 2**53
 """No number of a policy is larger: beyond this the system's own counters end, each somewhere else."""
 
-_DEMANDS = ("fuel_budget", "network", "deterministic", "protect_state")
+_DEMANDS = ("cpus", "fuel_budget", "network", "deterministic", "protect_state")
 """Fields that only some backends can honour: set explicitly, they are a demand (see `ExecutionPolicy.demands`)."""
 
 
-def _setting(default: Any, doc: str, *, minimum: int | None = None) -> Any:
+def _setting(default: Any, doc: str, *, minimum: float | None = None) -> Any:
     return field(default=default, metadata={"doc": doc, "minimum": minimum})
 
 
@@ -48,6 +48,7 @@ class ExecutionPolicy:
     memory_bytes: int | None = _setting(2048 * MIB, "Memory of the guest; None for no limit.", minimum=16 * MIB)
     workspace_bytes: int = _setting(256 * MIB, "Quota of a private workspace, and the largest single file.", minimum=1)
     processes: int = _setting(64, "Processes and threads of the guest (walls that can count them).", minimum=1)
+    cpus: float | None = _setting(None, "CPUs that the guest may keep busy, 0.5 is half of one.", minimum=0.01)
     open_files: int = _setting(256, "File descriptors of the guest.", minimum=32)
     minimum_isolation: Isolation | None = _setting(None, "Weakest wall that is accepted; None: the backend's own.")
     fuel_budget: int | None = _setting(None, "Instructions a cell may use (backends that count them).", minimum=1)
@@ -81,6 +82,9 @@ class ExecutionPolicy:
                 self._refuse(item.name, f"must be at least {minimum}, not {value}")
             if value > MOST:
                 self._refuse(item.name, f"must be at most {MOST}")
+        elif kind.startswith("float"):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= MOST:
+                self._refuse(item.name, f"must be a number of at least {minimum}, not {value!r}")
         elif kind.startswith("bool"):
             if not isinstance(value, bool):
                 self._refuse(item.name, f"must be True or False, not {value!r}")

@@ -9,6 +9,7 @@ import pytest
 
 from cloche import Channel, ExecutionPolicy, Isolation, ProtocolError
 from cloche.session import replies
+from cloche.session.channel import Counted
 from cloche.session.machine import Finished, Machine
 from cloche.session.verdict import build_result, judge
 from cloche.session.workspace import Workspace
@@ -78,7 +79,9 @@ def test_figures_that_cannot_be_are_left_out(tmp_path, number):
 
     policy = ExecutionPolicy()
     data = {"peak_bytes": number, "cpu_ms": number, "elapsed_ms": number, "exception": {"type": "E", "line": number}}
-    channel = SimpleNamespace(workspace=Workspace(tmp_path, private=True), isolation=Isolation.NONE, layers=())
+    channel = SimpleNamespace(
+        workspace=Workspace(tmp_path, private=True), isolation=Isolation.NONE, layers=(), counted=Counted
+    )
     result = build_result(
         "",
         cast("Channel", channel),

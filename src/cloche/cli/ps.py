@@ -36,7 +36,8 @@ def command(as_json: bool) -> None:
     for session in sessions:
         guest = "-" if session.guest_pid is None else f"{session.guest_pid}{'' if session.guest_alive else ' (gone)'}"
         host = f"{session.host_pid or '?'}{'' if session.host_alive else ' (gone)'}"
-        workspace = "private" if session.workspace.startswith(str(session.path)) else session.workspace
+        private = not session.workspace or session.workspace.startswith(str(session.path))
+        workspace = "private" if private else session.workspace
         row = (session.id, session.backend, state_of(session), host, guest, age(now - session.created), workspace)
         table.add_row(*(neutralise(cell) for cell in row))
     people_console().print(table)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from cloche.errors import ClocheError, IsolationError, UnsupportedError
 from cloche.isolation import Isolation
 
@@ -34,6 +36,8 @@ class Limit:
 def _tier_above(open_sandbox: OpenSandbox) -> Any:
     """Demand one tier more than the backend gives."""
     own = open_sandbox().isolation
+    if own is max(Isolation):
+        pytest.skip("this wall is of the highest tier")
     return open_sandbox(minimum_isolation=Isolation(own + 1)).execute("1")
 
 

@@ -24,6 +24,8 @@ class Exit:
 
     code: int | None = None
     signal: int | None = None
+    out_of_memory: bool = False
+    """The kernel ended a process of the guest because the guest's memory was used up."""
 
     def describe(self) -> str:
         """One phrase for people."""
@@ -34,8 +36,23 @@ class Exit:
                 name = signal.Signals(self.signal).name
             except ValueError:
                 name = str(self.signal)
-            return f"killed by {name}"
+            return f"killed by {name}" + (", out of memory" if self.out_of_memory else "")
         return "ended; its status went to somebody else" if self.code is None else f"exited with status {self.code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a wall has counted itself; better than what a guest says of itself. None where it cannot count."""
+
+    cpu_ms: float | None = None
+    """CPU time of the cell, its child processes included."""
+    peak_bytes: int | None = None
+    """The most memory that the session has had at once, all of its processes together."""
+    oom_kills: int = 0
+    """Processes of the guest that were ended in this cell because its memory was used up."""
+
+
+NOTHING_COUNTED = Counted()
 
 
 class Channel(ABC):
@@ -54,6 +71,11 @@ class Channel(ABC):
     def pid(self) -> int | None:
         """The guest's process, as this host numbers it, where it has one."""
         return None
+
+    @property
+    def pid_now(self) -> int | None:
+        """The same, where that can be told without waiting."""
+        return self.pid
 
     @abstractmethod
     def interrupt(self, *, insist: bool) -> None:
@@ -82,6 +104,13 @@ class Channel(ABC):
         """CPU time the guest has used, where it can be told."""
         return None
 
+    def begin_cell(self) -> None:  # noqa: B027 - most walls do not count
+        """Count from here on. Not called for the first cell of a guest, whose start is no part of it."""
+
+    def counted(self) -> Counted:
+        """What was counted since the beginning of the cell."""
+        return NOTHING_COUNTED
+
 
 @dataclass(frozen=True, slots=True)
 class Availability:
@@ -93,6 +122,8 @@ class Availability:
     isolation: Isolation | None = None
     layers: tuple[Layer, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
+    """Capabilities of the backend that this machine does not let it have."""
 
 
 class Backend(ABC):

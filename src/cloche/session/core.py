@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cloche.result import SandboxResult, SessionState
     from cloche.session.channel import Backend, Channel
     from cloche.session.copying import SessionCopy
+    from cloche.session.register import RegisteredSession
     from cloche.session.workspace import FileInfo, Workspace
 
 T = TypeVar("T")
@@ -62,6 +63,8 @@ class Guest:
     machine: Machine
     pump: Pump
     greeted: bool = False
+    listed: bool = False
+    """Which process it is has been recorded."""
     pending: list[Call] = field(default_factory=list)
     """Requests that go before the next one."""
 
@@ -94,7 +97,7 @@ class SessionCore:
         self.closed = False
         # Now: it is first used later, and the working directory may have changed by then.
         self._given_workspace = None if workspace is None else os.path.abspath(workspace)
-        self._folder: SessionFolder | None = None
+        self._folder: SessionFolder | RegisteredSession | None = None
         self.context: Any = None
         self._cells = 0
         self._mark: SessionCopy | None = None  # to which undo() returns
@@ -116,10 +119,15 @@ class SessionCore:
     # -- life ----------------------------------------------------------------------------------
 
     @property
-    def folder(self) -> SessionFolder:
-        """The session's place on disk, made at first use."""
+    def folder(self) -> SessionFolder | RegisteredSession:
+        """The session's place on disk, made at first use; where its files live with the guest, a line in a register."""
         if self._folder is None:
-            self._folder = SessionFolder(self.backend.name, self._given_workspace)
+            if self.backend.workspace_inside:
+                from cloche.session.register import RegisteredSession
+
+                self._folder = RegisteredSession(self.backend.name, self._given_workspace)
+            else:
+                self._folder = SessionFolder(self.backend.name, self._given_workspace)
         return self._folder
 
     def limit_ms(self, timeout_ms: int | None) -> int:
@@ -204,8 +212,6 @@ class SessionCore:
                 remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
             )
         guest = self._attend(channel)
-        if not self.backend.workspace_inside:
-            self.folder.record(channel.pid)
         self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
         params = {
             "protocol": PROTOCOL,
@@ -231,6 +237,9 @@ class SessionCore:
         except OSError as exc:
             channel.close()
             raise StartError("the guest cannot be watched", cause=str(exc)) from None
+        known = channel.pid_now
+        guest.listed = known is not None
+        self.folder.record(known)
         return guest
 
     def _forget_guest(self) -> None:
@@ -375,6 +384,8 @@ class SessionCore:
         self._cells += 1
         if self._given_workspace is not None and self.guest is not None:
             self.guest.channel.workspace.before_cell()
+        if self.guest is not None and self.guest.greeted:
+            self.guest.channel.begin_cell()
         self.logger.log_execution_start("python", self.policy, backend=self.backend.name, cell=self._cells)
         return Call("execute", {"code": code, "cell": self._cells, "live": live})
 
@@ -394,7 +405,7 @@ class SessionCore:
         if finished.failed_method is not None:
             self._forget_guest()
             raise StartError("the guest refused to start", cause=(finished.error or {}).get("message"))
-        guest.greeted = True
+        self._greet(guest)
         if finished.stop is not None and finished.error is not None:
             raise CallTimeoutError(
                 f"{operation.name} did not return in time",
@@ -437,8 +448,15 @@ class SessionCore:
             kind = finished.error["message"][:200]
             said = {"outcome": "memory" if kind == "MemoryError" else "error", "exception": {"type": kind}}
             finished = Finished(result=said, stop=finished.stop)
-        guest.greeted = True
+        self._greet(guest)
         return build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
+
+    def _greet(self, guest: Guest) -> None:
+        """It has answered; by now it is known which process it is."""
+        guest.greeted = True
+        if not guest.listed:
+            guest.listed = True
+            self.folder.record(guest.channel.pid)
 
     def _raise_absence(self, guest: Guest, finished: Finished) -> None:
         """A guest that died before it ever answered did not lose a session: there was none yet.

@@ -24,18 +24,13 @@ class SessionFolder:
     """``<sessions>/<id>``: a private workspace (unless one was given), a home, a place for temporary files."""
 
     def __init__(self, backend: str, given: str | os.PathLike[str] | None) -> None:
-        if given is not None:
-            root = Path(given).absolute()
-            if not root.is_dir():
-                raise WorkspaceFileError(
-                    f"the workspace {root} is not a folder", remedy=f"mkdir -p {root}, or leave workspace out"
-                )
+        root = None if given is None else given_folder(given)
         self.id = os.urandom(6).hex()
         self.path = sessions_dir() / self.id
         self.path.mkdir(mode=0o700)
         home = self.path / "home"
         (home / "tmp").mkdir(parents=True)
-        if given is None:
+        if root is None:
             root = self.path / "work"
             root.mkdir()
         self.workspace = Workspace(root, private=given is None, home=home)
@@ -67,9 +62,19 @@ class SessionFolder:
             remove_tree(self.path)
 
 
+def given_folder(path: str | os.PathLike[str]) -> Path:
+    """A folder of the user's that is to be a workspace."""
+    root = Path(path).absolute()
+    if not root.is_dir():
+        raise WorkspaceFileError(
+            f"the workspace {root} is not a folder", remedy=f"mkdir -p {root}, or leave workspace out"
+        )
+    return root
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A session folder on this machine."""
+    """A session on this machine, and where its record is."""
 
     id: str
     path: Path
@@ -87,7 +92,7 @@ class FoundSession:
         return not self.host_alive
 
     def clean(self) -> None:
-        """End a guest that outlived its host and remove the folder."""
+        """End a guest that outlived its host and remove the record, with the folder where there is one."""
         if self.guest_alive and self.guest_pid:
             import signal
 
@@ -102,7 +107,12 @@ def find_sessions() -> list[FoundSession]:
     found = []
     for path in sessions_dir().iterdir():
         if not _ID.fullmatch(path.name):
-            continue  # not ours: the folder may have been named by mistake, and what is found here may be removed
+            # else not ours: the folder may have been named by mistake, and what is found here may be removed
+            if path.name.startswith("cloche-"):
+                from cloche.session.register import registered_sessions  # it builds on this module
+
+                found += registered_sessions(path)
+            continue
         data = _read_record(path / RECORD)
         if not data and time.time() - _mtime(path) < 10:
             continue  # being made this very moment

@@ -37,7 +37,10 @@ def build_result(
     stderr, stderr_cut = machine.sinks["stderr"].finish()
     delta = channel.workspace.after_cell()
     state: SessionState = "kept" if finished.death is None else "reset"
+    counted = channel.counted()
     took, peak, cpu = data.get("elapsed_ms"), data.get("peak_bytes"), data.get("cpu_ms")
+    peak = peak if counted.peak_bytes is None else counted.peak_bytes
+    cpu = cpu if counted.cpu_ms is None else counted.cpu_ms
     return SandboxResult(
         outcome=outcome,
         stdout=stdout,
@@ -65,8 +68,8 @@ def build_result(
             stdout_bytes=machine.sinks["stdout"].total_bytes,
             stderr_bytes=machine.sinks["stderr"].total_bytes,
         ),
-        guidance=_guidance(outcome, exception, finished, delta, channel, policy, timeout_ms),
-        metadata=_metadata(delta, finished),
+        guidance=_guidance(outcome, exception, finished, delta, channel, policy, timeout_ms, counted.oom_kills),
+        metadata=_metadata(delta, finished, counted.oom_kills),
         code=code,
     )
 
@@ -99,6 +102,8 @@ def judge(
 def _judge_death(finished: Finished) -> tuple[Outcome, str | None, int]:
     if finished.death == "exit" and finished.exit_code is not None:
         return "exited", f"the process exited with status {finished.exit_code}", finished.exit_code
+    if finished.death == "memory":
+        return "memory", "the session's memory was used up, and its process was ended", EXIT_CODES["memory"]
     reason = finished.detail if finished.death != "protocol" else f"protocol: {finished.detail}"
     return "killed", f"the session's process ended: {reason}", EXIT_CODES["killed"]
 
@@ -111,20 +116,25 @@ def _guidance(
     channel: Channel,
     policy: ExecutionPolicy,
     timeout_ms: int,
+    oom_kills: int,
 ) -> str | None:
     if channel.workspace.private and delta.total_bytes > policy.workspace_bytes:
         return (
             f"The workspace holds {delta.total_bytes} bytes, over its quota of {policy.workspace_bytes}: "
             "remove files, or raise policy.workspace_bytes."
         )
+    if oom_kills:
+        return guidance_for("memory", None, policy, timeout_ms, network_off=False)
     if outcome == "ok":
         return None
     network_off = "network" in channel.layers
     return guidance_for(outcome, exception, policy, timeout_ms, network_off=network_off, detail=finished.detail)
 
 
-def _metadata(delta: Delta, finished: Finished) -> dict[str, Any]:
+def _metadata(delta: Delta, finished: Finished, oom_kills: int) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
+    if oom_kills:
+        metadata["oom_kills"] = oom_kills
     if not delta.complete:
         metadata["files_incomplete"] = True
     if finished.death is not None:

@@ -25,9 +25,13 @@ LANDLOCK_DEVICES = 1 << 1 | 1 << 2  # write and read files
 
 def _join(groups: list[int]) -> None:
     """Move into the session's cgroup. A process with one thread that moves itself need not wait for all others of
-    the machine to take notice, as anybody who moves it would: microseconds, where that takes milliseconds."""
+    the machine to take notice, as anybody who moves it would: microseconds, where that takes milliseconds.
+
+    From then on this group is the top of all that is seen: where it lies tells much about the host.
+    """
     for descriptor in groups:
         os.write(descriptor, b"0")
+    syscalls.unshare(syscalls.CLONE_NEWCGROUP)
 
 
 def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) -> None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cloche.backends.interpreter import Interpreter, examine
 from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT
+from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.houses import NOT_INSTALLED, SCIENTIFIC, houses
 from cloche.backends.jail.programs import describe_programs
 from cloche.backends.jail.seat import Seat
+from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.backends.native import NativeBackend
-from cloche.errors import ClocheError
+from cloche.errors import ClocheError, UnsupportedError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability
 from cloche_guest.jail import syscalls
@@ -59,7 +61,7 @@ class JailBackend(NativeBackend):
 
     name: ClassVar[str] = "jail"
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network", "threads", "subprocess", "packages", "fork", "savepoint", "protect_state"}
+        {"network", "threads", "subprocess", "packages", "cpus", "fork", "savepoint", "protect_state"}
     )
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
@@ -77,17 +79,19 @@ class JailBackend(NativeBackend):
         if seat is not None:
             seat.close()
 
-    def _take_channel(self, interpreter: Interpreter, preload: tuple[str, ...], options: dict[str, Any]) -> JailChannel:
+    def _take_channel(
+        self, interpreter: Interpreter, preload: tuple[str, ...], options: dict[str, Any], limits: Limits
+    ) -> JailChannel:
         """Another worker in our seat, a spare, or a session made for us."""
         if self._seat is not None and self._seat.usable:
             return JailChannel.start(self._seat, options)
         self.release()
         with houses.lease(interpreter, preload) as broker:
-            spare = broker.claim_spare(options) if "workspace" not in options else None
+            spare = broker.claim_spare(options, limits) if "workspace" not in options else None
             if spare is not None:
                 self._seat, channel = spare
                 return channel
-            self._seat = Seat(broker, options.get("workspace"))
+            self._seat = Seat(broker, options.get("workspace"), limits)
             return JailChannel.start(self._seat, options)
 
     def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
@@ -108,7 +112,7 @@ class JailBackend(NativeBackend):
         self._seat = channel.seat
 
     def expected_isolation(self) -> Isolation:
-        return Isolation.SEALED
+        return Isolation.SEALED if upkeep.meter() is None else Isolation.METERED
 
     @classmethod
     def probe(cls, *, python: str | os.PathLike[str] | None = None, **_: Any) -> Availability:
@@ -123,7 +127,9 @@ class JailBackend(NativeBackend):
         except ClocheError as exc:
             return Availability(False, f"the jail does not start: {exc.cause or exc.message}", REMEDY)
         details = {**found.details, "programs": describe_programs()}
-        return Availability(True, isolation=Isolation.SEALED, layers=jail_layers(), details=details)
+        layers = (*jail_layers(), upkeep.layer())
+        tier = Isolation.METERED if layers[-1].active else Isolation.SEALED
+        return Availability(True, isolation=tier, layers=layers, details=details, lacking=_lacking())
 
     @classmethod
     def look_closer(
@@ -149,8 +155,14 @@ class JailBackend(NativeBackend):
         }
         if not workspace.private:
             options["workspace"] = str(workspace.root)
-        channel = self._take_channel(interpreter, _modules(policy), options)
-        channel.layers = layers
+        if policy.cpus is not None and "cpus" in _lacking():
+            raise UnsupportedError(
+                "the CPU of a session cannot be bounded here", capability="cpus", cause=upkeep.layer().purpose,
+                remedy="drop policy.cpus; cloche doctor says what is missing",
+            )  # fmt: skip
+        limits = Limits.of(policy)
+        channel = self._take_channel(interpreter, _modules(policy), options, limits)
+        channel.layers = layers if channel.isolation < Isolation.METERED else (*layers, LAYER)
         channel.greeting = _greeting(interpreter, policy)
         return channel
 
@@ -162,6 +174,12 @@ def _modules(policy: ExecutionPolicy) -> tuple[str, ...]:
 
 def _quota(policy: ExecutionPolicy) -> dict[str, Any]:
     return {"workspace_bytes": policy.workspace_bytes, "workspace_files": WORKSPACE_FILES}
+
+
+def _lacking() -> tuple[str, ...]:
+    """What this wall could honour elsewhere, but not here."""
+    meter = upkeep.meter()
+    return () if meter is not None and "cpu" in meter.controllers else ("cpus",)
 
 
 def _greeting(interpreter: Interpreter, policy: ExecutionPolicy) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
 from cloche.backends.jail.ends import Ends, readable
 from cloche.errors import BranchError
+from cloche.session.callback_threads import threads
 from cloche.session.copying import SessionCopy
 from cloche_guest.jail import messages
 
@@ -35,6 +36,9 @@ class JailBranch(SessionCopy):
                 f"a branch cannot be more than {MAX_LEVEL} branches away from the first session",
                 remedy="branch from an earlier one, or move on with snapshot() and restore()",
             )
+        meter = parent.seat.broker.meter
+        if meter is not None:
+            threads.run(meter.stir)  # so that nobody waits for that when the copy is there
         self._seat = parent.seat.make_below(options)
         try:
             with parent.seat.workspace.acting():
@@ -63,7 +67,9 @@ class JailBranch(SessionCopy):
 
     def conclude(self) -> JailChannel:
         channel = self._channel
-        channel.take_worker(channel.ends.identify(UP_PATIENCE), self._parent.seat)
+        handle = channel.ends.identify(UP_PATIENCE)
+        channel.take_worker(handle, self._parent.seat)
+        self._seat.put_into_group(handle)
         self._seat.drop_namespaces()
         return _like(self._parent, channel)
 

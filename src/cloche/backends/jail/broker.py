@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cloche.backends.jail.hierarchies import NoGroups
 from cloche.backends.jail.programs import Programs, programs
+from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
 from cloche_guest.jail import messages
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cloche.backends.interpreter import Interpreter
+    from cloche.backends.jail.cgroups import Group, Limits
     from cloche.backends.jail.channel import JailChannel
     from cloche.backends.jail.seat import Seat
     from cloche.backends.jail.spares import Spares
@@ -96,6 +99,7 @@ class Broker:
                 stderr=None if os.environ.get(DEBUG_VARIABLE) else subprocess.DEVNULL, env={},
                 pass_fds=lines, start_new_session=True,
             )  # fmt: skip
+        self.meter = upkeep.meter()  # while the process comes up
         messages.send(self._line, self._configuration(interpreter, compiled))
 
     def _make_locks(self) -> None:
@@ -119,6 +123,7 @@ class Broker:
                 "exec_prefix": interpreter.exec_prefix,
                 "environment": ZYGOTE_ENVIRONMENT,
                 "preload": list(self.preload),
+                "memfd": self.meter is not None,
             },
         }
 
@@ -142,7 +147,7 @@ class Broker:
             self._fail(f"the jail is gone: {exc}")
         return ticket
 
-    def claim_spare(self, options: dict[str, Any]) -> tuple[Seat, JailChannel] | None:
+    def claim_spare(self, options: dict[str, Any], limits: Limits) -> tuple[Seat, JailChannel] | None:
         """A session made ahead for these options, if there is one."""
         if not self.ready:
             self.look(0)
@@ -154,7 +159,22 @@ class Broker:
             from cloche.backends.jail.spares import Spares
 
             spares = self._spares[key] = Spares(self, options)
-        return spares.claim()
+        return spares.claim(limits)
+
+    def make_group(self, limits: Limits) -> Group | None:
+        """The cgroup of one session, where this jail has them."""
+        if self.meter is None:
+            return None
+        try:
+            group = self.meter.make_group()
+            group.limit(limits)
+        except (OSError, NoGroups) as exc:
+            raise StartError(
+                "the session's cgroup could not be made",
+                cause=str(exc),
+                remedy="cloche doctor shows what is here; CLOCHE_MASK_LAYERS=cgroup does without, at a lower tier",
+            ) from None
+        return group
 
     def map_folder(self, path: str) -> int:
         """A mount of a host folder for the guest's user."""

@@ -9,11 +9,11 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.ends import Ends, readable
+from cloche.backends.jail.ends import Ends, process_of, readable
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.errors import StartError
 from cloche.isolation import Isolation
-from cloche.session.channel import Channel, Exit
+from cloche.session.channel import NOTHING_COUNTED, Channel, Counted, Exit
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 class JailChannel(Channel):
     """One worker in a seat."""
-
-    isolation = Isolation.SEALED
 
     def __init__(self, seat: Seat, ends: Ends, approver: Seat) -> None:
         """`approver`: the seat whose PID 1 decides about this worker's calls."""
@@ -45,6 +43,10 @@ class JailChannel(Channel):
         self._exit: Exit | None = None
         self._ticket: Ticket | None = None
         self._handle = -1
+        self._pid: int | None = None
+        self.isolation = Isolation.SEALED if seat.group is None else Isolation.METERED
+        self._cell_cpu: float | None = None
+        self._oom_kills = 0 if seat.group is None else seat.group.oom_kills()
         self.layers: tuple[str, ...] = ()
         self.greeting: Mapping[str, Any] = {}
 
@@ -55,17 +57,20 @@ class JailChannel(Channel):
         inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
         lines = [*channel.ends.theirs(), theirs.fileno(), channel._their_end]
         tree = -1
+        groups: list[int] = []
         try:
+            groups = seat.open_group()
+            options = {**options, "groups": len(groups)}
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
                 if options.get("workspace"):
                     tree = seat.broker.map_folder(options["workspace"])
                     lines.append(tree)
-                channel._ticket = seat.ticket = seat.broker.request(options, lines)
+                channel._ticket = seat.ticket = seat.broker.request(options, [*lines, *groups])
             else:
                 handles = [seat.ticket.seat, seat.ticket.workspace]
                 below = {**options, "below": seat.parent is not None}
-                channel._ticket = seat.broker.request(below, [*lines, *handles], again=True)
+                channel._ticket = seat.broker.request(below, [*lines, *handles, *groups], again=True)
             seat.send({"inner": True}, [inner.fileno()])
         except BaseException:
             channel._release()
@@ -75,8 +80,9 @@ class JailChannel(Channel):
             theirs.close()
             seat.their_control.close()
             channel._drop_theirs()
-            if tree >= 0:
-                os.close(tree)
+            for descriptor in (tree, *groups):
+                if descriptor >= 0:
+                    os.close(descriptor)
         return channel
 
     def take_worker(self, handle: int, adopter: Seat) -> None:
@@ -100,14 +106,14 @@ class JailChannel(Channel):
     @property
     def pid(self) -> int | None:
         """The worker's process as this process sees it."""
-        try:
-            with open(f"/proc/self/fdinfo/{self.handle()}") as handle:
-                for line in handle:
-                    if line.startswith("Pid:"):
-                        return int(line.split()[1])
-        except (OSError, StartError):
-            return None
-        return None
+        if self._pid is None:
+            with suppress(StartError):
+                self._pid = process_of(self.handle())
+        return self._pid
+
+    @property
+    def pid_now(self) -> int | None:
+        return self.pid if self._ticket is None or self._ticket.arrived else None
 
     @property
     def workspace(self) -> Workspace:  # type: ignore[override]  # known only when the seat is made
@@ -144,12 +150,44 @@ class JailChannel(Channel):
             text = os.read(self._end, 64)
             if text:
                 code = int(text)
-                self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
+                self._exit = Exit(signal=-code, out_of_memory=self._ran_out()) if code < 0 else Exit(code=code)
             else:
                 self._exit = Exit(signal=signal.SIGKILL)  # the zygote itself is gone
         return self._exit
 
+    def _ran_out(self) -> bool:
+        """Whether the kernel has ended something here for want of memory."""
+        group = self.seat.group
+        return group is not None and group.oom_kills() > self._oom_kills
+
+    # -- what was used -------------------------------------------------------------------------
+
+    def begin_cell(self) -> None:
+        group = self.seat.group
+        if group is not None:
+            self._cell_cpu = group.cpu_seconds()
+            if group.was_full:  # before this cell, in a guest that was replaced by a copy of it
+                self._oom_kills = group.oom_kills()
+
+    def counted(self) -> Counted:
+        group = self.seat.group
+        if group is None:
+            return NOTHING_COUNTED
+        before, now = self._cell_cpu, group.cpu_seconds()
+        kills_before = self._oom_kills
+        if group.was_full:
+            self._oom_kills = group.oom_kills()
+        return Counted(
+            cpu_ms=None if before is None or now is None else (now - before) * 1000,
+            peak_bytes=group.peak_bytes(),
+            oom_kills=self._oom_kills - kills_before,
+        )
+
     def cpu_seconds(self) -> float | None:
+        """Of all processes of the session where they are counted, else of the worker."""
+        counted = None if self.seat.group is None else self.seat.group.cpu_seconds()
+        if counted is not None:
+            return counted
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as handle:
                 fields = handle.read().rpartition(b")")[2].split()

@@ -88,6 +88,16 @@ def _handle_of(pid: int) -> int:
     return handle
 
 
+def process_of(handle: int) -> int | None:
+    """The process behind a handle, as we number it; None when it has ended and was taken off the list."""
+    try:
+        with open(f"/proc/self/fdinfo/{handle}") as lines:
+            numbers = [int(line.split()[1]) for line in lines if line.startswith("Pid:")]
+    except OSError:
+        return None
+    return numbers[0] if numbers and numbers[0] > 0 else None
+
+
 def readable(descriptor: int, timeout: float) -> bool:
     """Whether there is something to read, or an end to see, within `timeout`."""
     poll = select.poll()

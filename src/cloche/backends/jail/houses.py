@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cloche.backends.jail.broker import IMPORT_PATIENCE, Broker
+from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.errors import StartError
+from cloche.isolation import masked_layers
 from cloche.logger import SandboxLogger
 from cloche.session.callback_threads import threads
 
@@ -155,7 +157,7 @@ class Houses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, int, tuple[str, ...]], House] = {}
+        self._found: dict[tuple[str, int, tuple[str, ...], bool], House] = {}
         os.register_at_fork(after_in_child=self._forget)
 
     @contextmanager
@@ -186,7 +188,7 @@ class Houses:
         return house
 
     def _house(self, interpreter: Interpreter, preload: tuple[str, ...]) -> House:
-        key = (interpreter.executable, os.getuid(), preload)
+        key = (interpreter.executable, os.getuid(), preload, LAYER in masked_layers())
         with self._lock:
             house = self._found.get(key)
             if house is None:
@@ -199,6 +201,7 @@ class Houses:
             found, self._found = self._found, {}
         for house in found.values():
             house.close()
+        upkeep.close()
 
     def _forget(self) -> None:
         """A forked child must not keep its parent's jails alive, nor use them."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.broker import Ticket
-from cloche.backends.jail.ends import readable
+from cloche.backends.jail.ends import process_of, readable
 from cloche.errors import BranchError, StartError
 from cloche.session.workspace import Workspace
 from cloche_guest.jail import messages, syscalls
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cloche.backends.jail.broker import Broker
+    from cloche.backends.jail.cgroups import Limits
 
 ANSWER_PATIENCE = 10.0
 END_PATIENCE = 5.0
@@ -56,8 +57,12 @@ class Seat:
     stays, empty, as long as there are others below it.
     """
 
-    def __init__(self, broker: Broker, given: str | None, parent: Seat | None = None) -> None:
+    def __init__(self, broker: Broker, given: str | None, limits: Limits, parent: Seat | None = None) -> None:
         self.broker = broker
+        self._limits = limits
+        self.group = broker.make_group(limits)
+        """What bounds all that runs in it; every worker joins it. That of a branch is its own: what one uses up is
+        not missing in the other."""
         self.parent = parent
         self._given = given
         self._owner = os.getpid()
@@ -108,6 +113,29 @@ class Seat:
                 descriptor=self.answer().workspace,
             )
         return self._workspace
+
+    # -- its cgroup ----------------------------------------------------------------------------
+
+    def limit(self, limits: Limits) -> None:
+        """What it may use from now on: one that was made ahead has its limits only now."""
+        self._limits = limits
+        if self.group is not None:
+            self.group.limit(limits)
+
+    def open_group(self) -> list[int]:
+        """Descriptors by which a worker joins."""
+        try:
+            return [] if self.group is None else self.group.open_joins()
+        except OSError as exc:
+            raise StartError("the session's cgroup is gone", cause=str(exc)) from None
+
+    def put_into_group(self, handle: int) -> None:
+        """Move the worker of a branch, which is a copy of one in another group, before anything is asked of it."""
+        try:
+            if self.group is not None:
+                self.group.join(process_of(handle) or 0)
+        except OSError as exc:
+            raise BranchError("the branch could not be put into its cgroup", cause=str(exc)) from None
 
     # -- orders to its PID 1 -------------------------------------------------------------------
 
@@ -164,7 +192,7 @@ class Seat:
 
     def make_below(self, options: dict[str, Any]) -> Seat:
         """The seat of a branch of the worker here, with empty folders."""
-        seat = Seat(self.broker, None, parent=self)
+        seat = Seat(self.broker, None, self._limits, parent=self)
         try:
             handles = self.ask({"branch": True, **options}, [seat.their_control.fileno()])
         except BranchError:
@@ -226,6 +254,8 @@ class Seat:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(ticket.seat, signal.SIGKILL)
                 readable(ticket.seat, END_PATIENCE)
+        if self.group is not None:
+            self.group.remove()
         self.control.close()
         for descriptor in (ticket.seat, ticket.workspace) if ticket is not None else ():
             if descriptor >= 0:

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.seat import Seat
 from cloche.errors import ClocheError
@@ -27,6 +28,7 @@ class Spares:
     def __init__(self, broker: Broker, options: dict[str, Any]) -> None:
         self._broker = broker
         self._options = options
+        self._limits = Limits()  # of the last claim: most are alike, and then nothing is left to set
         self._lock = threading.Lock()
         self._ready: list[tuple[Seat, JailChannel]] = []
         self._wanted = 1
@@ -34,10 +36,11 @@ class Spares:
         self._refilling = False
         self._closed = False
 
-    def claim(self) -> tuple[Seat, JailChannel] | None:
+    def claim(self, limits: Limits) -> tuple[Seat, JailChannel] | None:
         """A spare, or None when there is none; either way more are made in the background."""
         now = time.monotonic()
         with self._lock:
+            self._limits = limits
             if now - self._last_claim > QUIET:
                 self._wanted = 1
             self._last_claim = now
@@ -48,6 +51,8 @@ class Spares:
             self._refilling = self._refilling or start
         if start:
             threads.run(self._refill)
+        if spare is not None:
+            spare[0].limit(limits)
         return spare
 
     def _refill(self) -> None:
@@ -66,7 +71,10 @@ class Spares:
                 _discard(spare)
 
     def _make(self) -> tuple[Seat, JailChannel] | None:
-        seat = Seat(self._broker, None)
+        try:
+            seat = Seat(self._broker, None, self._limits)
+        except ClocheError:
+            return None
         try:
             channel = JailChannel.start(seat, self._options)
         except (OSError, ClocheError):
@@ -74,6 +82,7 @@ class Spares:
             return None
         try:
             seat.answer()
+            channel.pid  # noqa: B018 - looked up now, so that whoever claims it need not
         except ClocheError:  # the jail ended meanwhile
             _discard((seat, channel))
             return None

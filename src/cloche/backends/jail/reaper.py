@@ -1,0 +1,117 @@
+"""The reaper: a tiny process that outlives its host by a moment and removes what that left, even after a kill -9.
+
+It holds the reading end of a pipe whose only writing end is the host's, and reads: the pipe ends when the host does.
+The processes and mounts of all sessions end by themselves then, with the namespaces that hold them; what is left is
+the folders of their cgroups and the register. Their names are known before they exist, so the reaper hears of them
+first.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+
+from cloche.backends.jail.cgroups import SHELL
+
+END_PATIENCE = 5.0
+# A folder among the arguments is one of groups, anything else is a file. `kill` and `read` are the shell's own; `rmdir`
+# is one process for all groups of a tree.
+_SCRIPT = """
+trap "" 1 2 3 13 15
+while IFS= read -r line; do set -- "$@" "$line"; done
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  left=
+  for path do
+    if [ -d "$path" ]; then
+      for group in "$path"/*/; do
+        [ -f "$group/cgroup.procs" ] || continue
+        while read -r pid; do [ "$pid" -gt 1 ] && kill -9 "$pid"; done < "$group/cgroup.procs"
+      done
+      rmdir "$path"/*/ "$path"
+    elif [ -e "$path" ]; then
+      rm -f "$path"
+    fi
+    [ -e "$path" ] && left=1
+  done
+  [ -n "$left" ] || break
+  sleep 0.05
+done
+"""
+_PROGRAM = """
+import os, signal, sys, time
+for number in (1, 2, 3, 13, 15):
+    signal.signal(number, signal.SIG_IGN)
+told = b"".join(iter(lambda: os.read(0, 4096), b""))
+paths = sys.argv[1:] + os.fsdecode(told).splitlines()
+def quietly(action, *args):
+    try:
+        return action(*args)
+    except OSError:
+        return None
+for _ in range(20):
+    for path in paths:
+        if not os.path.isdir(path):
+            quietly(os.unlink, path)
+            continue
+        for group in [entry.path for entry in os.scandir(path) if entry.is_dir()]:
+            with open(group + "/cgroup.procs") as handle:
+                for line in handle:
+                    if int(line) > 1:
+                        quietly(os.kill, int(line), signal.SIGKILL)
+            quietly(os.rmdir, group)
+        quietly(os.rmdir, path)
+    if not any(map(os.path.exists, paths)):
+        break
+    time.sleep(0.05)
+"""
+
+
+class Reaper:
+    """A running reaper."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        """`paths`: files, and folders of groups."""
+        self._told = {*paths}
+        reader, self._writer = os.pipe()
+        try:
+            # In a session of its own: what ends the host from the keyboard, or all of its group, does not reach it.
+            self._process = subprocess.Popen(
+                [*_command(), *paths], stdin=reader, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin"}, cwd="/", start_new_session=True,
+            )  # fmt: skip
+        except OSError:
+            os.close(self._writer)
+            raise
+        finally:
+            os.close(reader)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still is there."""
+        return self._process.poll() is None
+
+    def tell(self, path: str) -> None:
+        """Of a file that is about to be made."""
+        if path not in self._told:
+            self._told.add(path)
+            with suppress(OSError):  # it is gone; the next start sweeps
+                os.write(self._writer, os.fsencode(path) + b"\n")
+
+    def dismiss(self) -> None:
+        """Everything is removed; let it look, and end."""
+        os.close(self._writer)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_PATIENCE)
+
+    def leave(self) -> None:
+        """In a forked child: a second holder of the pipe would keep the reaper from seeing our parent's end."""
+        self._process.returncode = 0  # the parent's child, not ours
+        os.close(self._writer)
+
+
+def _command() -> list[str]:
+    if os.path.exists(SHELL):
+        return [SHELL, "-c", _SCRIPT, "cloche-reaper"]
+    return [sys.executable, "-I", "-S", "-c", _PROGRAM]
