@@ -88,6 +88,12 @@ class AsyncSandbox:
             return guest.channel.isolation
         return self._backend.expected_isolation()
 
+    def died(self) -> str | None:
+        """How the guest ended while nobody used it; None when it is there, or was never started."""
+        guest = self._core.guest
+        ended = None if guest is None else guest.channel.reap(0)
+        return None if ended is None else ended.describe()
+
     async def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
         """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
         operation = operations.SetContext(context, self.policy.value_max_bytes)

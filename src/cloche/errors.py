@@ -12,6 +12,8 @@
     │   ├── WorkspaceFileError    (OSError) a workspace path is wrong, missing or not a plain file
     │   ├── SnapshotError         a snapshot could not be made or read
     │   ├── BranchError           the session cannot be branched, marked or taken back now
+    │   ├── QuotaError            this owner has used up what it may use
+    │   ├── UnknownSessionError   (LookupError) there is no such session, or it is another owner's
     │   └── ValueTransferError    (ValueError) a value cannot cross the wall
     ├── SessionError              the session is not what it was
     │   ├── SessionClosedError    destroy() was called
@@ -21,6 +23,7 @@
     ├── MachineError              this machine cannot
     │   ├── BackendUnavailableError
     │   ├── IsolationError        the demanded isolation cannot be had
+    │   ├── AdmissionError        the pool is full and stayed so
     │   └── StartError            the guest did not come up
     └── ExecutionError            raised by ``SandboxResult.check()``; carries ``.result``
         ├── CodeError             the code raised
@@ -138,6 +141,22 @@ class ValueTransferError(RequestError, ValueError):
     code = "value_transfer"
 
 
+class QuotaError(RequestError):
+    """The owner has used up what it may use; ``quota`` names which."""
+
+    code = "quota"
+
+    def __init__(self, message: str, *, quota: str, cause: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(message, cause=cause, remedy=remedy)
+        self.quota = quota
+
+
+class UnknownSessionError(RequestError, LookupError):
+    """There is no session of that id for whoever asks."""
+
+    code = "unknown_session"
+
+
 class SessionError(ClocheError):
     """The session is closed, lost, or out of step."""
 
@@ -190,6 +209,12 @@ class IsolationError(MachineError):
     """The demanded isolation cannot be had here; it is refused, not weakened."""
 
     code = "isolation"
+
+
+class AdmissionError(MachineError):
+    """The pool is full, and no place became free in time."""
+
+    code = "admission"
 
 
 class StartError(MachineError):

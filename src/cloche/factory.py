@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cloche.config import SandboxConfig, load_config
@@ -162,11 +163,43 @@ def create_async_sandbox(
     **backend_options: Any,
 ) -> AsyncSandbox:
     """Make a sandbox for an event loop; the same arguments as `create_sandbox`."""
+    extra = _given(logger, on_llm_query, on_rlm_query, tools)
+    settled = {"backend": backend, "policy": policy, "workspace": workspace, "python": python, **backend_options}
+    return prepare_async_sandbox(config, **extra, **settled).make()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSandbox:
+    """A sandbox that can be made, any number of times: everything about it has been settled and checked."""
+
+    policy: ExecutionPolicy
+    make: Callable[[], AsyncSandbox]
+
+
+def prepare_async_sandbox(
+    config: SandboxConfig | Mapping[str, Any] | None = None,
+    /,
+    *,
+    backend: str | Unset = UNSET,
+    policy: ExecutionPolicy | Unset = UNSET,
+    workspace: str | os.PathLike[str] | Unset | None = UNSET,
+    logger: SandboxLogger | Unset | None = UNSET,
+    on_llm_query: Callable[..., Any] | Unset | None = UNSET,
+    on_rlm_query: Callable[..., Any] | Unset | None = UNSET,
+    tools: Mapping[str, Any] | Unset | None = UNSET,
+    python: str | os.PathLike[str] | Unset | None = UNSET,
+    **backend_options: Any,
+) -> PreparedSandbox:
+    """Everything that `create_async_sandbox` decides, without the sandbox."""
     from cloche.aio import AsyncSandbox
 
     settings, chosen, options = _settle(config, backend, policy, workspace, python, backend_options)
     extra = _given(logger, on_llm_query, on_rlm_query, tools)
-    return AsyncSandbox(chosen(**options), settings.policy, settings.workspace, **extra)
+
+    def make() -> AsyncSandbox:
+        return AsyncSandbox(chosen(**options), settings.policy, settings.workspace, **extra)
+
+    return PreparedSandbox(settings.policy, make)
 
 
 def run(code: str, config: SandboxConfig | Mapping[str, Any] | None = None, /, **options: Any) -> SandboxResult:

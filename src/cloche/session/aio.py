@@ -152,6 +152,9 @@ class AsyncDriver:
         on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
+        if self._core.guest is None:  # opening one may take a while
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._core.guest_for, limit_ms / 1000 - (clock() - started))
         guest = self._core.guest_for(limit_ms / 1000 - (clock() - started))
         calls = guest.requests(make_call())
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)

@@ -1,0 +1,115 @@
+"""Places that several owners want: whoever has fewest is served first, and in turn."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from cloche.errors import AdmissionError
+
+
+class _Waiter:
+    """One request for a place."""
+
+    def __init__(self) -> None:
+        self.called = anyio.Event()
+        self.has_place = False
+
+
+class FairQueue:
+    """`places` in all. A flood of requests by one owner delays that owner, and hardly the others."""
+
+    def __init__(self, places: int, waiting: int, what: str) -> None:
+        self._places = places
+        self._most_waiting = waiting
+        self._what = what
+        self._taken: dict[str, int] = {}
+        self._queues: dict[str, deque[_Waiter]] = {}
+        self._served: dict[str, int] = {}  # when an owner that has places, or wants one, was last served
+        self._count = 0
+
+    @property
+    def taken(self) -> int:
+        """Places in use."""
+        return sum(self._taken.values())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have none yet."""
+        return sum(map(len, self._queues.values()))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the next request would be served at once."""
+        return self.taken < self._places and not self._queues
+
+    def held_by(self, owner: str) -> int:
+        """Places of one owner."""
+        return self._taken.get(owner, 0)
+
+    async def enter(self, owner: str, wait_ms: int) -> None:
+        """Take a place, or raise `AdmissionError`."""
+        if self.has_room:
+            self._take(owner)
+            return
+        queue = self._queues.setdefault(owner, deque())
+        if len(queue) >= self._most_waiting:
+            self._drop_empty(owner)
+            raise AdmissionError(
+                f"{len(queue)} requests of this owner wait for {self._what} already",
+                remedy="ask for less at once, or raise the pool's limit `waiting`",
+            )
+        waiter = _Waiter()
+        queue.append(waiter)
+        try:
+            with anyio.move_on_after(wait_ms / 1000):
+                await waiter.called.wait()
+        except BaseException:
+            if waiter.has_place:
+                self.leave(owner)
+            raise
+        finally:
+            if not waiter.has_place:
+                queue.remove(waiter)
+                self._drop_empty(owner)
+        if not waiter.has_place:
+            raise AdmissionError(
+                f"no place for {self._what} became free within {wait_ms} ms",
+                cause=f"{self.taken} of {self._places} are taken",
+                remedy="try again, close sessions that are not needed, or make the pool larger",
+            )
+
+    def leave(self, owner: str) -> None:
+        """Give a place back; the next request is served."""
+        left = self._taken[owner] - 1
+        if left:
+            self._taken[owner] = left
+        else:
+            del self._taken[owner]
+        self._serve()
+        self._forget(owner)
+
+    def _take(self, owner: str) -> None:
+        self._taken[owner] = self._taken.get(owner, 0) + 1
+        self._count += 1
+        self._served[owner] = self._count
+
+    def _serve(self) -> None:
+        """Whoever has fewest places; of those, whoever has waited longest for a turn."""
+        while self.taken < self._places and self._queues:
+            owner = min(self._queues, key=lambda name: (self._taken.get(name, 0), self._served.get(name, 0)))
+            waiter = self._queues[owner].popleft()
+            self._drop_empty(owner)
+            waiter.has_place = True
+            self._take(owner)
+            waiter.called.set()
+
+    def _drop_empty(self, owner: str) -> None:
+        if owner in self._queues and not self._queues[owner]:
+            del self._queues[owner]
+        self._forget(owner)
+
+    def _forget(self, owner: str) -> None:
+        if owner not in self._taken and owner not in self._queues:
+            self._served.pop(owner, None)
