@@ -30,8 +30,10 @@ def save(names: dict[str, Any], wanted: list[str], limit: int) -> tuple[list[str
     for name in wanted:
         value = names[name]
         if issubclass(type(value), type(sys)):  # not isinstance: that asks the object
-            skipped.append([name, "a module; import it again"])
-            continue
+            value = _reference(value)
+            if value is None:
+                skipped.append([name, "a module that cannot be imported by its name"])
+                continue
         try:
             buffer = io.BytesIO()
             _make_pickler(pickle, buffer, names).dump(value)
@@ -113,6 +115,14 @@ def _reduce_function(function: Any) -> tuple[Any, ...]:
     }
     make = (marshal.dumps(function.__code__), function.__name__, function.__defaults__)
     return _Apply(source), make, (function.__dict__ or None, attributes)
+
+
+def _reference(module: Any) -> Any:
+    """A module is not saved but imported again, where it is the one that its name stands for."""
+    name = getattr(module, "__name__", None)
+    if type(name) is not str or sys.modules.get(name) is not module or name == "__main__":
+        return None
+    return _Apply("__import__('importlib').import_module(%r)" % name)
 
 
 class _Apply:

@@ -54,11 +54,19 @@ def test_restore_goes_back_to_the_saved_values(sandbox: SessionSandbox) -> None:
 
 def test_what_cannot_be_saved_is_named_with_its_reason(sandbox: SessionSandbox) -> None:
     """Known defect 2.4.7: variables that could not be pickled were dropped silently."""
-    sandbox.execute("x = 1; generator = (i for i in ()); import math")
+    sandbox.execute("x = 1; generator = (i for i in ()); import types; made = types.ModuleType('made')")
     snapshot = sandbox.snapshot()
-    assert snapshot.variables == ("x",)
+    assert set(snapshot.variables) == {"x", "types"}
     assert "pickle" in reasons(snapshot)["generator"]
-    assert "import it again" in reasons(snapshot)["math"]
+    assert "cannot be imported" in reasons(snapshot)["made"]
+
+
+def test_a_module_is_imported_again(sandbox: SessionSandbox) -> None:
+    sandbox.execute("import math, os.path as where")
+    snapshot = sandbox.snapshot()
+    sandbox.reset()
+    assert sandbox.restore(snapshot) == ()
+    assert sandbox.execute("math.floor(2.5), where.basename('/a/b')").check().value == "(2, 'b')"
 
 
 @pytest.mark.parametrize(
