@@ -103,17 +103,20 @@ def find_config_file(start: Path | None = None, environ: Mapping[str, str] | Non
             raise PolicyError(f"{CONFIG_VARIABLE} names {named}, which is not a file", field=CONFIG_VARIABLE)
         return path
     try:
-        folder = (start or Path.cwd()).absolute()
+        folder = os.path.abspath(start) if start is not None else os.getcwd()
     except FileNotFoundError:  # the working directory was removed
         return None
-    for parent in (folder, *folder.parents):
-        own = parent / FILE_NAMES[0]
-        if own.is_file():
-            return own
-        project = parent / FILE_NAMES[1]
-        if project.is_file() and b"[tool.cloche" in _read_bytes(project):
-            return project
-    return None
+    while True:  # with plain strings: this is done for every sandbox
+        base = folder.rstrip("/") + "/"
+        if os.path.isfile(base + FILE_NAMES[0]):
+            return Path(base + FILE_NAMES[0])
+        project = base + FILE_NAMES[1]
+        if os.path.isfile(project) and b"[tool.cloche" in _read_bytes(Path(project)):
+            return Path(project)
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -138,11 +141,11 @@ def _read_bytes(path: Path) -> bytes:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     """Settings named by ``CLOCHE_<FIELD>``; other CLOCHE_ variables (config path, cache, masks) are not settings."""
-    known = ExecutionPolicy.field_names() + _OWN + tuple(_ALIASES)
     found: dict[str, Any] = {}
-    for key, text in environ.items():
-        name = key[len(PREFIX) :].lower() if key.startswith(PREFIX) else ""
-        if name in known and name not in ("policy", "environment"):
+    for key in [key for key in environ if key.startswith(PREFIX)]:
+        name, text = key[len(PREFIX) :].lower(), environ[key]
+        known = name in ExecutionPolicy.field_names() or name in _OWN or name in _ALIASES
+        if known and name not in ("policy", "environment"):
             found[name] = text if name in _OWN else _parse(key, text)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from keyword import iskeyword
@@ -64,7 +65,7 @@ class ExecutionPolicy:
     )
 
     def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
+        for item in _fields():
             self._check(item)
         if self.minimum_isolation is not None:
             object.__setattr__(self, "minimum_isolation", self._parse_isolation(self.minimum_isolation))
@@ -132,7 +133,7 @@ class ExecutionPolicy:
 
     def demands(self) -> tuple[str, ...]:
         """Names of the fields that were set and that only some backends can honour."""
-        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        defaults = {item.name: item.default for item in _fields()}
         wanted = [name for name in _DEMANDS if getattr(self, name) != defaults[name]]
         if self.network is True:
             wanted.remove("network")  # every backend that has a network may be asked for it; refusal is the wall's
@@ -142,7 +143,13 @@ class ExecutionPolicy:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """Names of all policy fields, in order."""
-        return tuple(item.name for item in dataclasses.fields(cls))
+        return tuple(item.name for item in _fields())
+
+
+@functools.cache
+def _fields() -> tuple[dataclasses.Field[Any], ...]:
+    """Of the policy; to ask a class for them is slow, and this is done for every sandbox."""
+    return dataclasses.fields(ExecutionPolicy)
 
 
 def refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:

@@ -36,6 +36,7 @@ MODULES = (
     "state",
     "runner",
     "kernel",
+    "rehearsal",
     "start",
 )
 ZYGOTE_MODULES = (

@@ -90,7 +90,8 @@ def use_site_paths(paths: list[str], prefix: str | None, exec_prefix: str | None
         sys.exec_prefix = exec_prefix
     if workspace and workspace not in sys.path:
         sys.path.append(workspace)
-    sys.meta_path.append(SiteOnDemand())
+    if not any(type(finder) is SiteOnDemand for finder in sys.meta_path):
+        sys.meta_path.append(SiteOnDemand())
 
 
 def forget_folder(path: str | None) -> None:

@@ -91,20 +91,25 @@ class Kernel:
 
     def serve(self) -> None:
         """Until the host goes away or says `shutdown`."""
+        while self.serve_next():
+            pass
+
+    def serve_next(self) -> bool:
+        """One request; whether there may be another."""
         link = self.link
-        while True:
-            request, body = link.receive()
-            if request.get("method") == "shutdown":
-                link.send({"jsonrpc": "2.0", "id": request.get("id"), "result": {}})
-                return
-            reply, attachment = self.answer(request, body)
-            if reply is None:
-                continue
-            try:
-                link.send(reply, attachment)
-            except (TypeError, ValueError, RecursionError):  # an object of the user's got into it; nothing was sent yet
-                error = {"code": INTERNAL_ERROR, "message": "the reply cannot be sent"}
-                link.send({"jsonrpc": "2.0", "id": reply["id"], "error": error})
+        request, body = link.receive()
+        if request.get("method") == "shutdown":
+            link.send({"jsonrpc": "2.0", "id": request.get("id"), "result": {}})
+            return False
+        reply, attachment = self.answer(request, body)
+        if reply is None:
+            return True
+        try:
+            link.send(reply, attachment)
+        except (TypeError, ValueError, RecursionError):  # an object of the user's got into it; nothing was sent yet
+            error = {"code": INTERNAL_ERROR, "message": "the reply cannot be sent"}
+            link.send({"jsonrpc": "2.0", "id": reply["id"], "error": error})
+        return True
 
     def answer(self, request: dict[str, Any], body: bytearray | None) -> tuple[dict[str, Any] | None, bytes | None]:
         """The reply to one request, never an exception. None for a notification."""

@@ -8,6 +8,7 @@ import sys
 from cloche_guest import signals
 from cloche_guest.capture import OwnCapture, PipeCapture, keep_private, take_wire
 from cloche_guest.kernel import Kernel
+from cloche_guest.rehearsal import rehearse
 from cloche_guest.wire import Wire
 
 TYPE_CHECKING = False
@@ -33,12 +34,12 @@ def serve(
     writer: int,
     pipes: tuple[int, int] | None,
     *,
-    warm: bool = False,
+    rehearsed: bool = False,
     extend: Callable[[Kernel], object] | None = None,
 ) -> None:
     """Be the kernel of a session over these descriptors. Never returns.
 
-    `warm`: run an empty cell first, so that a session made ahead has taken its page faults before it is wanted.
+    `rehearsed`: serve what a host asks first before it does, unless it has asked already.
     `extend` adds what only some walls can do.
     """
     wire = Wire(reader, writer)
@@ -50,8 +51,8 @@ def serve(
     kernel = Kernel(wire, capture)
     if extend is not None:
         extend(kernel)
-    if warm:
-        kernel.answer({"id": 0, "method": "execute", "params": {"code": "None\nNone"}}, None)
+    if rehearsed and not wire.waits():
+        rehearse(kernel, wire)
     kernel.serve()
     _os._exit(0)
 

@@ -94,7 +94,7 @@ class Wire:
         self._main: _Slot | None = None
         self._leading = False
         self._next_id = 0
-        self._served = False  # a request has come: the start is over
+        self.served = False  # a request has come: the start is over
         self._mutex = allocate_lock()
         self._send_lock = allocate_lock()
 
@@ -130,7 +130,7 @@ class Wire:
             self._wait(slot, lambda: bool(self.requests))
         finally:
             self._main = None
-        self._served = True
+        self.served = True
         return self.requests.pop(0)
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
@@ -157,6 +157,14 @@ class Wire:
             raise RemoteError(error.get("code", -32000), error.get("message", ""), error.get("data"))
         return reply.get("result")
 
+    def waits(self) -> bool:
+        """Whether something was sent that nobody has read yet."""
+        import select
+
+        poller = select.poll()
+        poller.register(self.reader, select.POLLIN)
+        return bool(poller.poll(0))
+
     def _wait(self, slot: _Slot, ready: Callable[[], bool]) -> None:
         while True:
             with self._mutex:
@@ -181,7 +189,7 @@ class Wire:
                     # Wait first, read afterwards in masked code: a signal between read() and the storing of
                     # its result would lose bytes. The main loop is masked as a whole and may simply block.
                     wait_for_input(self.reader)
-                elif self._served:
+                elif self.served:
                     self._look()
                 self._pull()
         finally:

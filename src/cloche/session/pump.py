@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 READ_SIZE = 1 << 18
 DRAIN_LIMIT = 1 << 22
 """A child that never stops writing must not keep a finished cell open: more than any pipe can hold."""
+JOINED = 1 << 16
 MAX_UNSENT = 20_000
 """Frames. More than any number of waiting threads; a guest that asks without end must not fill our memory."""
 DEATH_PATIENCE = 0.05
@@ -158,12 +159,24 @@ class Pump:
             else:
                 left.append(action)
         if self._outgoing:
+            self._join_small()
             self._flush()
             if len(self._outgoing) > MAX_UNSENT and self.machine.finished is None:
                 self.machine.break_off(ProtocolError("the guest does not read the answers to its calls"))
                 self._outgoing.clear()
                 self._kill(now)
         return left
+
+    def _join_small(self) -> None:
+        """Frames that go out together are sent together: each send wakes the guest, which costs more than the rest."""
+        parts: list[memoryview] = []
+        size = 0
+        while self._outgoing and isinstance(head := self._outgoing[0], memoryview) and size + len(head) <= JOINED:
+            parts.append(head)
+            size += len(head)
+            self._outgoing.popleft()
+        if parts:
+            self._outgoing.appendleft(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
 
     def _flush(self) -> None:
         """Send until the socket is full. A body is encoded chunk by chunk, so that both sides work at once."""

@@ -327,9 +327,15 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
 
 
 def landlock_version() -> int:
-    """The ABI version of Landlock; 0 where there is none."""
-    result = _libc.syscall(foreign.c_long(_LANDLOCK_CREATE), None, foreign.c_size_t(0), foreign.c_uint(1))
-    return max(int(result), 0)
+    """The ABI version of Landlock; 0 where there is none. Asked once: it is the kernel's."""
+    global _landlock_version
+    if _landlock_version is None:
+        result = _libc.syscall(foreign.c_long(_LANDLOCK_CREATE), None, foreign.c_size_t(0), foreign.c_uint(1))
+        _landlock_version = max(int(result), 0)
+    return _landlock_version
+
+
+_landlock_version: int | None = None
 
 
 LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory

@@ -97,7 +97,7 @@ def run(options: dict[str, Any], lines: list[int], seat: int, program: bytes, gr
         wire, line = capture.keep_private(WIRE), capture.keep_private(LINE)
         os.close(WIRE)
         os.close(LINE)
-        start.serve(wire, wire, (OUT, ERR), warm=True, extend=lambda kernel: Branches(kernel, line))
+        start.serve(wire, wire, (OUT, ERR), rehearsed=True, extend=lambda kernel: Branches(kernel, line))
     except BaseException as exc:
         try:
             os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())

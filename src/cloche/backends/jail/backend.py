@@ -87,7 +87,9 @@ class JailBackend(NativeBackend):
             return JailChannel.start(self._seat, options)
         self.release()
         with houses.lease(interpreter, preload) as broker:
-            spare = broker.claim_spare(options, limits) if "workspace" not in options else None
+            spare = None
+            if broker.stock is not None and "workspace" not in options:
+                spare = broker.stock.claim(options, limits)
             if spare is not None:
                 self._seat, channel = spare
                 return channel
@@ -163,7 +165,7 @@ class JailBackend(NativeBackend):
         limits = Limits.of(policy)
         channel = self._take_channel(interpreter, _modules(policy), options, limits)
         channel.layers = layers if channel.isolation < Isolation.METERED else (*layers, LAYER)
-        channel.greeting = _greeting(interpreter, policy)
+        channel.greeting = _greeting(policy)
         return channel
 
 
@@ -182,14 +184,12 @@ def _lacking() -> tuple[str, ...]:
     return () if meter is not None and "cpu" in meter.controllers else ("cpus",)
 
 
-def _greeting(interpreter: Interpreter, policy: ExecutionPolicy) -> dict[str, Any]:
-    """What is told to a worker at its start: all that may differ between sessions of one zygote."""
+def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
+    """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else."""
+    own = {"environment": {**ZYGOTE_ENVIRONMENT, **policy.environment}} if policy.environment else {}
     return {
-        "path": list(interpreter.path),
-        "prefix": interpreter.prefix,
-        "exec_prefix": interpreter.exec_prefix,
         "workspace": "/app",
-        "environment": {**ZYGOTE_ENVIRONMENT, "PWD": "/app", **policy.environment},
+        **own,
         "limits": {
             "data": policy.memory_bytes,
             "fsize": policy.workspace_bytes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import select
 import socket
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from cloche.backends.interpreter import Interpreter
     from cloche.backends.jail.cgroups import Group, Limits
-    from cloche.backends.jail.channel import JailChannel
-    from cloche.backends.jail.seat import Seat
-    from cloche.backends.jail.spares import Spares
+    from cloche.backends.jail.spares import Stock
 
 START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
@@ -42,6 +39,7 @@ ZYGOTE_ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/run/cloche/home",
     "TMPDIR": "/run/cloche/tmp",
+    "PWD": "/app",
     "LANG": "C.UTF-8",
     "MPLBACKEND": "Agg",
     "MPLCONFIGDIR": "/run/cloche/home",
@@ -82,7 +80,8 @@ class Broker:
         self._tickets: dict[int, Ticket] = {}
         self._owner = os.getpid()
         self._failure: str | None = None
-        self._spares: dict[str, Spares] = {}
+        self.stock: Stock | None = None
+        """What is kept ready in it."""
         self._seats = 0
         self._retired = False
         self._make_locks()
@@ -146,20 +145,6 @@ class Broker:
         except OSError as exc:
             self._fail(f"the jail is gone: {exc}")
         return ticket
-
-    def claim_spare(self, options: dict[str, Any], limits: Limits) -> tuple[Seat, JailChannel] | None:
-        """A session made ahead for these options, if there is one."""
-        if not self.ready:
-            self.look(0)
-        if not self.ready:
-            return None  # its imports come first
-        key = json.dumps(options, sort_keys=True)
-        spares = self._spares.get(key)
-        if spares is None:
-            from cloche.backends.jail.spares import Spares
-
-            spares = self._spares[key] = Spares(self, options)
-        return spares.claim(limits)
 
     def make_group(self, limits: Limits) -> Group | None:
         """The cgroup of one session, where this jail has them."""
@@ -288,8 +273,8 @@ class Broker:
         """Another one takes the new sessions; this one lives on for those that it has."""
         with self._state:
             self._retired = True
-        for spares in list(self._spares.values()):
-            spares.close()
+        if self.stock is not None:
+            self.stock.close()
         with self._state:
             over = not self._seats
         if over:
@@ -304,8 +289,8 @@ class Broker:
 
     def close(self) -> None:
         """End the jail and every session in it."""
-        for spares in list(self._spares.values()):
-            spares.close()
+        if self.stock is not None:
+            self.stock.close()
         self._fail("closed")
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)  # whoever waits on it wakes up

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cloche.backends.jail.broker import IMPORT_PATIENCE, Broker
+from cloche.backends.jail.spares import Spares, Stock
 from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.errors import StartError
 from cloche.isolation import masked_layers
@@ -18,7 +19,7 @@ from cloche.logger import SandboxLogger
 from cloche.session.callback_threads import threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from cloche.backends.interpreter import Interpreter
 
@@ -45,10 +46,12 @@ class House:
     def __init__(self, preload: tuple[str, ...]) -> None:
         self.preload = preload
         self.asked = 0
+        self.stand_in: Callable[[], Broker | None] = lambda: None
+        """Finds the jail that serves while there is none here."""
         self.left_out: dict[str, str] = {}
         """What could not be imported, and why."""
         self._lock = threading.Lock()
-        self._serving: Broker | None = None
+        self.serving: Broker | None = None
         self._coming: Broker | None = None
         self._leaving: list[Broker] = []
         self._settled = threading.Event()  # nothing is being prepared
@@ -63,12 +66,12 @@ class House:
         None while the first one is still importing. `at_once`: never, one that is just starting will do.
         """
         with self._lock:
-            broker = self._serving
+            broker = self.serving
             if broker is not None and not broker.alive:
                 threads.run(broker.close)  # its sessions find out by themselves
-                self._serving = broker = None
+                self.serving = broker = None
             if broker is None and at_once:
-                self._serving = broker = Broker(interpreter, self.preload)
+                self.serving = broker = _start(interpreter, self.preload)
             outdated = broker is None or broker.interpreter is not interpreter or broker.sessions >= SESSIONS
             if outdated and self._settled.is_set() and not self._closed and time.monotonic() >= self._not_before:
                 self._settled.clear()
@@ -86,7 +89,7 @@ class House:
         with self.lease(interpreter):
             pass  # which starts one where there is none
         self._settled.wait(IMPORT_PATIENCE * (1 + len(self.preload)))
-        return self._serving is not None
+        return self.serving is not None
 
     def _prepare(self, interpreter: Interpreter) -> None:
         """In a thread of its own: the next jail, from its start until it serves."""
@@ -96,11 +99,14 @@ class House:
             self._not_before = time.monotonic() + RETRY
             self._coming = None
         else:
+            served = self.serving or self.stand_in()
+            if served is not None and served.stock is not None and broker.stock is not None:
+                broker.stock.take_after(served.stock)
             with self._lock:
                 self._coming = None
-                old = broker if self._closed else self._serving
+                old = broker if self._closed else self.serving
                 if not self._closed:
-                    self._serving, self.left_out = broker, left_out
+                    self.serving, self.left_out = broker, left_out
                 self._leaving = [each for each in (*self._leaving, old) if each is not None and each.alive]
             if old is not None:
                 old.retire()
@@ -119,7 +125,7 @@ class House:
         """A jail that is ready. A module that ends the zygote, hangs it or leaves threads in it is left out."""
         left_out: dict[str, str] = {}
         while True:
-            broker = Broker(interpreter, [name for name in self.preload if name not in left_out])
+            broker = _start(interpreter, [name for name in self.preload if name not in left_out])
             with self._lock:
                 self._coming = broker
                 closed = self._closed
@@ -136,7 +142,7 @@ class House:
                 return broker, left_out | broker.left_out
 
     def _brokers(self) -> list[Broker]:
-        return [*filter(None, (self._serving, self._coming)), *self._leaving]
+        return [*filter(None, (self.serving, self._coming)), *self._leaving]
 
     def leave(self) -> None:
         """In a forked child."""
@@ -150,6 +156,12 @@ class House:
             brokers = self._brokers()
         for broker in brokers:
             broker.close()
+
+
+def _start(interpreter: Interpreter, preload: Sequence[str]) -> Broker:
+    broker = Broker(interpreter, preload)
+    broker.stock = Stock(broker)
+    return broker
 
 
 class Houses:
@@ -193,6 +205,9 @@ class Houses:
             house = self._found.get(key)
             if house is None:
                 house = self._found[key] = House(preload)
+                if preload:
+                    bare = self._found.setdefault((*key[:2], (), key[3]), House(()))
+                    house.stand_in = lambda: bare.serving
             return house
 
     def close(self) -> None:
@@ -209,6 +224,7 @@ class Houses:
         found, self._found = self._found, {}
         for house in found.values():
             house.leave()
+        Spares.forget_all()
 
 
 houses = Houses()
