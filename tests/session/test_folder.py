@@ -15,7 +15,7 @@ import pytest
 
 from cloche import MachineError, WorkspaceFileError
 from cloche.paths import private_folder, sessions_dir
-from cloche.session.folder import RECORD, SessionFolder, SessionRecord, find_sessions, process_start
+from cloche.session.folder import RECORD, SessionFolder, find_sessions, process_start
 
 
 @pytest.fixture(autouse=True)
@@ -180,21 +180,3 @@ def test_a_folder_that_others_could_enter_is_closed(tmp_path):
     open_folder.mkdir()
     open_folder.chmod(0o777)
     assert private_folder(open_folder).stat().st_mode & 0o077 == 0
-
-
-def test_a_session_without_files_here_is_listed_too_a_moment_later(sessions):
-    record = SessionRecord("jail", None)
-    end = time.monotonic() + 20
-    while not (found := find_sessions()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert [(each.id, each.backend, each.host_pid) for each in found] == [(record.id, "jail", os.getpid())]
-    record.remove()
-    assert os.listdir(sessions) == []
-
-
-def test_one_that_ended_before_it_was_listed_is_never_listed(sessions):
-    record = SessionRecord("jail", None)
-    record.remove()
-    record._write()
-    assert not sessions.exists() or os.listdir(sessions) == []
