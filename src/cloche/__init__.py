@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cloche.aio import AsyncSandbox
     from cloche.config import SandboxConfig, load_config
     from cloche.errors import (
+        AdmissionError,
         BackendUnavailableError,
         BranchError,
         BusyError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         MachineError,
         PolicyError,
         ProtocolError,
+        QuotaError,
         ReentrantCallError,
         RequestError,
         SessionClosedError,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         SnapshotError,
         StartError,
         UnknownBackendError,
+        UnknownSessionError,
         UnsupportedError,
         ValueTransferError,
         WorkspaceFileError,
@@ -50,16 +53,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "UNSET", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox", "BranchError",
-    "BusyError",
-    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "Display", "ExceptionInfo",
-    "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "Layer",
-    "MachineError", "NativePythonSandbox", "PolicyError", "ProtocolError", "ReentrantCallError", "RemoteObject",
-    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy",
-    "SessionError",
-    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
-    "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names",
-    "calling_sandbox",
+    "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
+    "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "Display",
+    "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation",
+    "IsolationError", "Layer", "MachineError", "NativePythonSandbox", "PolicyError", "ProtocolError", "QuotaError",
+    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
+    "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot",
+    "SnapshotError", "StartError", "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage",
+    "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
     "create_async_sandbox", "create_sandbox", "load_config", "run",
 ]  # fmt: skip
 

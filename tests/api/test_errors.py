@@ -52,6 +52,8 @@ def make(kind: type[ClocheError]) -> ClocheError:
     parameters = inspect.signature(kind).parameters
     if "capability" in parameters:
         extra["capability"] = "fork"
+    if "quota" in parameters:
+        extra["quota"] = "sessions"
     if "session_state" in parameters:
         extra["session_state"] = "kept"
     if "result" in parameters:

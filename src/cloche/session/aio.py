@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import os
+import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -152,10 +153,10 @@ class AsyncDriver:
         on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
-        if self._core.guest is None:  # opening one may take a while
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._core.guest_for, limit_ms / 1000 - (clock() - started))
-        guest = self._core.guest_for(limit_ms / 1000 - (clock() - started))
+        left = limit_ms / 1000 - (clock() - started)
+        if self._core.guest is None and not self._core.backend.has_opened:
+            await _in_passing_thread(lambda: self._core.guest_for(left))
+        guest = self._core.guest_for(left)
         calls = guest.requests(make_call())
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
         self._guest = guest
@@ -281,3 +282,24 @@ class AsyncDriver:
                 group.start_soon(self._await, key, value, owner)
             elif owner is guest:
                 guest.machine.bridge_done(key, value, error, now)
+
+
+async def _in_passing_thread(action: Callable[[], object]) -> None:
+    """Run what blocks in a thread that is gone afterwards: a pool's would stay, for one use in a process's life."""
+    bell, trouble = Bell(), []
+
+    def work() -> None:
+        try:
+            action()
+        except BaseException as exc:  # noqa: BLE001 - raised again where it is waited for
+            trouble.append(exc)
+        bell.ring()
+
+    thread = threading.Thread(target=work, name="cloche-open", daemon=True)
+    thread.start()
+    with anyio.CancelScope(shield=True):
+        await anyio.wait_readable(bell.reader)
+    thread.join()
+    bell.close()
+    if trouble:
+        raise trouble[0]

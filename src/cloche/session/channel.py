@@ -134,6 +134,8 @@ class Backend(ABC):
     """What it can do beyond the common contract; also the names of policy fields it can honour."""
     workspace_inside: ClassVar[bool] = False
     """Whether a session's files live with its guest, and not in a folder of the host."""
+    has_opened: ClassVar[bool] = False
+    """Whether a session of this backend was opened in this process: the first one may take much longer."""
     options: ClassVar[tuple[str, ...]] = ()
     """Names of the keyword options it takes."""
     sandbox: ClassVar[type[Any] | None] = None

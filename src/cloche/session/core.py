@@ -204,6 +204,7 @@ class SessionCore:
         greeting = context_call(self.context, policy.value_max_bytes)
         self.folder.workspace.ensure()
         channel = self.backend.open(policy, self.folder.workspace, timeout)
+        type(self.backend).has_opened = True
         demanded = policy.minimum_isolation
         if demanded is not None and channel.isolation < demanded:
             channel.close()
