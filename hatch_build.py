@@ -43,6 +43,7 @@ PROGRAM = (
         "pid_one.c",
         "branch_seat.c",
         "seat.c",
+        "reaper.c",
         "zygote.c",
         "init.c",
     ],

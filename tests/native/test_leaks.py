@@ -59,7 +59,7 @@ def test_failed_starts_leave_nothing(own_sessions, monkeypatch):
     def refuse(*args: object, **options: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("cloche.backends.native.subprocess.Popen", refuse)
+    monkeypatch.setattr("subprocess.Popen", refuse)
     for _ in range(5):
         sandbox = NativePythonSandbox()
         with pytest.raises(StartError, match="Resource temporarily unavailable"):

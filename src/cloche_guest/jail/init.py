@@ -30,6 +30,7 @@ INSIDE = 1000  # our user and group, as seen from within
 def main(argv: list[str]) -> None:
     """``--control FD,FD``: the line to the host, on which the configuration comes first; the line for folders."""
     host, folders = (socket.socket(fileno=int(number)) for number in argv[2].split(","))
+    syscalls.close_from(max(host.fileno(), folders.fileno()) + 1)  # what others meant for their own children
     options, _ = messages.receive(host)
     if options is None:
         os._exit(0)

@@ -6,7 +6,6 @@ import itertools
 import os
 import select
 import socket
-import subprocess
 import threading
 import time
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.hierarchies import NoGroups
 from cloche.backends.jail.programs import Programs, programs
+from cloche.backends.jail.spawning import Child
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
@@ -89,14 +89,12 @@ class Broker:
         self.trees_under_tmp = _outermost([path for path in _trees(interpreter) if path.startswith("/tmp/")])
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
-        lines = [theirs.fileno(), their_folders.fileno()]
         compiled = programs() if interpreter.bundle is not None else None
         command = interpreter.command() if compiled is None else [compiled.init]
         with theirs, their_folders:
-            self._process = subprocess.Popen(
-                [*command, "--control", f"{lines[0]},{lines[1]}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=None if os.environ.get(DEBUG_VARIABLE) else subprocess.DEVNULL, env={},
-                pass_fds=lines, start_new_session=True,
+            self._process = Child(
+                [*command, "--control", "3,4"], [theirs.fileno(), their_folders.fileno()],
+                stderr=bool(os.environ.get(DEBUG_VARIABLE)),
             )  # fmt: skip
         self.meter = upkeep.meter()  # while the process comes up
         messages.send(self._line, self._configuration(interpreter, compiled))
@@ -283,7 +281,7 @@ class Broker:
     def leave(self) -> None:
         """In a forked child: let go of the parent's jail without touching it."""
         self._make_locks()  # whoever held one is not here
-        self._process.returncode = 0  # the parent's child, not ours
+        self._process.leave()
         self._line.close()
         self._folders.close()
 
@@ -297,11 +295,8 @@ class Broker:
         with self._reading, self._sending, self._mapping:
             self._line.close()
             self._folders.close()
-        try:
-            self._process.wait(STOP_PATIENCE)
-        except subprocess.TimeoutExpired:
+        if not self._process.wait(STOP_PATIENCE):
             self._process.kill()
-            self._process.wait()
 
 
 def _file_user() -> tuple[int, int]:

@@ -9,11 +9,12 @@ first.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from contextlib import suppress
 
 from cloche.backends.jail.cgroups import SHELL
+from cloche.backends.jail.programs import programs
+from cloche.backends.jail.spawning import Child
 
 END_PATIENCE = 5.0
 # A folder among the arguments is one of groups, anything else is a file. `kill` and `read` are the shell's own; `rmdir`
@@ -77,10 +78,7 @@ class Reaper:
         reader, self._writer = os.pipe()
         try:
             # In a session of its own: what ends the host from the keyboard, or all of its group, does not reach it.
-            self._process = subprocess.Popen(
-                [*_command(), *paths], stdin=reader, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin"}, cwd="/", start_new_session=True,
-            )  # fmt: skip
+            self._process = Child([*_command(), *paths], stdin=reader, environment={"PATH": "/usr/bin:/bin"})
         except OSError:
             os.close(self._writer)
             raise
@@ -90,7 +88,7 @@ class Reaper:
     @property
     def alive(self) -> bool:
         """Whether it still is there."""
-        return self._process.poll() is None
+        return self._process.alive
 
     def tell(self, path: str) -> None:
         """Of a file that is about to be made."""
@@ -102,16 +100,18 @@ class Reaper:
     def dismiss(self) -> None:
         """Everything is removed; let it look, and end."""
         os.close(self._writer)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(END_PATIENCE)
+        self._process.wait(END_PATIENCE)
 
     def leave(self) -> None:
         """In a forked child: a second holder of the pipe would keep the reaper from seeing our parent's end."""
-        self._process.returncode = 0  # the parent's child, not ours
+        self._process.leave()
         os.close(self._writer)
 
 
 def _command() -> list[str]:
+    compiled = programs()
+    if compiled is not None:
+        return [compiled.init, "--reap"]
     if os.path.exists(SHELL):
         return [SHELL, "-c", _SCRIPT, "cloche-reaper"]
     return [sys.executable, "-I", "-S", "-c", _PROGRAM]

@@ -2,13 +2,17 @@
  *
  *     cloche-jail --control HOST,FOLDERS
  *
+ *     cloche-jail --reap PATH...
+ *     cloche-jail --join FILE...
+ *
  * The numbers are sockets. On the first comes the configuration, then a request for each session; the second is for
- * folders of the host that are given to sessions. */
+ * folders of the host that are given to sessions. The other two are errands of the host; see reaper.h. */
 #define _GNU_SOURCE
 #include "folders.h"
 #include "mounts.h"
 #include "packet.h"
 #include "places.h"
+#include "reaper.h"
 #include "seat.h"
 #include "step.h"
 #include "view.h"
@@ -30,6 +34,8 @@
 #include <unistd.h>
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+
+#define CALL_CLOSE_RANGE 436
 
 /* What a request brings: lines of the worker, the seat's line to the host, a workspace, and at the end its cgroups. */
 enum { WIRE, OUT, ERR, LINE, INNER, END, LINE_COUNT, CONTROL = LINE_COUNT, TREE };
@@ -188,7 +194,14 @@ static int start(int host, int folders, int *zygote)
 int main(int argc, char **argv)
 {
     int host, folders, zygote;
+    if (argc > 1 && strcmp(argv[1], "--reap") == 0)
+        return reap(argc - 2, argv + 2);
+    if (argc > 1 && strcmp(argv[1], "--join") == 0)
+        return join(argc - 2, argv + 2);
     if (argc != 3 || sscanf(argv[2], "%d,%d", &host, &folders) != 2)
+        return 2;
+    /* what others of the host's process meant for their own children */
+    if (syscall(CALL_CLOSE_RANGE, (host > folders ? host : folders) + 1, ~0U, 0) < 0)
         return 2;
     if (fcntl(host, F_SETFD, FD_CLOEXEC) < 0 || fcntl(folders, F_SETFD, FD_CLOEXEC) < 0)
         return 2;
