@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from benchmarks import chart, discovery, table
+from benchmarks.row import NotHere
 from benchmarks.runner import measure
 
 if TYPE_CHECKING:
@@ -39,10 +40,13 @@ def main(argv: Sequence[str] | None = None, rows: Sequence[Row] | None = None) -
         for row in chosen:
             console.print(f"{row.name:32} {row.what}", highlight=False)
         return 0
-    measurements = _measure_all(chosen, console, quick=options.quick)
-    console.print(table.build(measurements))
-    write(measurements, options.output)
-    console.print(f"written: {options.output}/latest.json, latest.svg", highlight=False)
+    measurements, skipped = _measure_all(chosen, console, quick=options.quick)
+    if measurements:
+        console.print(table.build(measurements))
+        write(measurements, options.output)
+        console.print(f"written: {options.output}/latest.json, latest.svg", highlight=False)
+    for name, reason in skipped.items():
+        console.print(f"{name}: not measured here: {reason}", style="yellow", highlight=False)
     return _report_trouble(measurements, console)
 
 
@@ -55,16 +59,21 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _measure_all(rows: Sequence[Row], console: Console, *, quick: bool) -> list[Measurement]:
+def _measure_all(rows: Sequence[Row], console: Console, *, quick: bool) -> tuple[list[Measurement], dict[str, str]]:
+    """What was measured, and why the other rows were not."""
     measurements = []
+    skipped = {}
     columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     # Drawn between rounds only: a thread that draws by itself would run during the samples.
     with Progress(*columns, console=console, auto_refresh=False) as progress:
         for row in rows:
             rounds = row.quick_rounds if quick else row.rounds
             show = partial(_show, progress, progress.add_task(row.name, total=rounds))
-            measurements.append(measure(row, rounds, show))
-    return measurements
+            try:
+                measurements.append(measure(row, rounds, show))
+            except NotHere as exc:
+                skipped[row.name] = str(exc)
+    return measurements, skipped
 
 
 def _show(progress: Progress, task: TaskID, done: int) -> None:

@@ -10,12 +10,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from benchmarks.row import Contender, Sampler
 from benchmarks.stopwatch import MICROSECONDS, MILLISECONDS, timed
 
 BARE_COMMAND = "python -I -S -c pass"
+STARTS_A_ROUND = 30
 
 
 def real_interpreter() -> str:
@@ -37,6 +39,25 @@ def bare_start(unit: str = "ms") -> Contender:
         yield sample
 
     return Contender(BARE_COMMAND, open_bare)
+
+
+def bare_rate(in_flight: int) -> Contender:
+    """The same, as many a second as there can be when so many are started at a time."""
+    command = [real_interpreter(), "-I", "-S", "-c", "pass"]
+
+    def start(_: object) -> None:
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=True)
+
+    @contextmanager
+    def open_threads() -> Iterator[Sampler]:
+        with ThreadPoolExecutor(in_flight) as threads:
+
+            def sample() -> Sequence[float]:
+                return [STARTS_A_ROUND / timed(lambda: list(threads.map(start, range(STARTS_A_ROUND))), scale=1)]
+
+            yield sample
+
+    return Contender(BARE_COMMAND, open_threads)
 
 
 def constant(name: str, value: float) -> Contender:

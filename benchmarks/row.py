@@ -14,10 +14,14 @@ from typing import Literal
 
 Sampler = Callable[[], Sequence[float]]
 Opener = Callable[[], AbstractContextManager[Sampler]]
-Unit = Literal["ms", "us", "MB/s", "MB"]
+Unit = Literal["ms", "us", "MB/s", "MB", "/s"]
 Quantity = Literal["p50", "ratio", "peer_ratio"]
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
+
+
+class NotHere(Exception):
+    """Raised by one of our own contenders: this machine cannot do it, or cannot measure it. Says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Target:
     def text(self, unit: Unit) -> str:
         """As the table shows it."""
         if self.quantity == "peer_ratio" and self.relation == "<=":
-            return f"{1 / self.bound:g} x faster than the peer"
+            return f"{1 / self.bound:g} x faster than the peer" if self.bound < 1 else f"<= {self.bound:g} x peer"
         return f"{self.relation} {self.bound:g} {unit if self.quantity == 'p50' else 'x reference'}"
 
 
@@ -59,5 +63,7 @@ class Row:
     peer: Contender
     rounds: int
     quick_rounds: int = 3
+    peer_rounds: int | None = None
+    """In how many of the rounds the peer is measured too, where it takes seconds; None: in all."""
     higher_is_better: bool = False
     targets: tuple[Target, ...] = field(default=())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def measure(row: Row, rounds: int, on_round: Callable[[int], None] | None = None) -> Measurement:
     """Measure one row. A peer that fails is noted; a failure of our own or of the reference is raised."""
+    with_peer = _spread(rounds, row.peer_rounds)
     measurement = Measurement(row)
     with ExitStack() as stack:
         reference = stack.enter_context(row.reference.open())
@@ -30,11 +31,17 @@ def measure(row: Row, rounds: int, on_round: Callable[[int], None] | None = None
         for done in range(rounds):
             measurement.reference += reference()
             measurement.ours += ours()
-            if peer is not None and measurement.peer_trouble is None:
+            if peer is not None and measurement.peer_trouble is None and done in with_peer:
                 _sample_peer(peer, measurement)
             if on_round is not None:
                 on_round(done + 1)
     return measurement
+
+
+def _spread(rounds: int, wanted: int | None) -> set[int]:
+    """The rounds in which a slow peer takes part: evenly among all."""
+    count = rounds if wanted is None else min(wanted, rounds)
+    return {step * rounds // count for step in range(count)}
 
 
 def _open_peer(row: Row, stack: ExitStack, measurement: Measurement) -> Sampler | None:

@@ -1,0 +1,133 @@
+"""Jails for the rows that measure them: warm, without leftovers of another row, with spares or without."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.row import NotHere
+from cloche import SessionSandbox, create_sandbox
+from cloche.backends.interpreter import examine
+from cloche.backends.jail import spares as keeping
+from cloche.backends.jail.backend import JailBackend
+from cloche.backends.jail.houses import SCIENTIFIC, houses
+from cloche.backends.jail.programs import PURE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloche.backends.jail.broker import Broker
+
+PRELOAD = SCIENTIFIC
+"""What the sessions find imported. Tests measure with less."""
+CELL = "print('hi')"
+PATIENCE = 60.0
+_open = False
+
+
+def jail_sandbox(**options: Any) -> SessionSandbox:
+    """A sandbox whose first use takes a session from the warm jail."""
+    return create_sandbox(backend="jail", preload=PRELOAD, **options)
+
+
+@contextmanager
+def warm_jail(*, spares: bool = False, pure: bool = False) -> Iterator[None]:
+    """A jail that has imported everything and has served nobody. `pure`: without the compiled programs.
+
+    Inside another one's block it is that one's jail, so that two contenders can be measured side by side.
+    """
+    global _open
+    if _open:
+        yield
+        return
+    with _path(pure=pure), _keeping(spares=spares):
+        require_jail()
+        houses.close()
+        _open = True
+        try:
+            _serving()
+            yield
+        finally:
+            _open = False
+            houses.close()
+
+
+def require_jail() -> None:
+    """Raises `NotHere` where there can be no jail."""
+    found = JailBackend.probe()
+    if not found.available:
+        raise NotHere(found.reason or "the jail does not start")
+
+
+def fresh_jail_seconds() -> float:
+    """From nothing to a jail that has imported everything; it is ended again."""
+    houses.close()
+    try:
+        started = time.perf_counter()
+        _serving()
+        return time.perf_counter() - started
+    finally:
+        houses.close()
+
+
+def importable() -> list[str]:
+    """The modules of the set that are installed, for peers that import the same."""
+    return [name for name in PRELOAD if importlib.util.find_spec(name.partition(".")[0]) is not None]
+
+
+def wait_for_spares() -> int:
+    """Wait until as many are ready as the jail wants to have; how many that are."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        for kept in _serving()._spares.values():
+            with kept._lock:
+                if not kept._refilling and len(kept._ready) >= kept._wanted:
+                    return len(kept._ready)
+        time.sleep(0.005)
+    raise RuntimeError("the jail made no spares")
+
+
+def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
+    """(its worker, the PID 1 of its seat)."""
+    worker, seat = sandbox.guest_pid, getattr(sandbox._backend, "_seat", None)
+    if worker is None or seat is None:
+        raise RuntimeError("the session has ended")
+    return worker, _pid_behind(seat.answer().seat)
+
+
+def _serving() -> Broker:
+    house = houses.warm(examine(None, "jail"), PRELOAD)
+    if house._serving is None:
+        raise RuntimeError("the warm jail did not come up")
+    return house._serving
+
+
+def _pid_behind(handle: int) -> int:
+    with open(f"/proc/self/fdinfo/{handle}") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+
+
+@contextmanager
+def _path(*, pure: bool) -> Iterator[None]:
+    before = os.environ.get(PURE_VARIABLE)
+    if pure:
+        os.environ[PURE_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(PURE_VARIABLE, None)
+        if before is not None:
+            os.environ[PURE_VARIABLE] = before
+
+
+@contextmanager
+def _keeping(*, spares: bool) -> Iterator[None]:
+    most = keeping.MOST
+    keeping.MOST = most if spares else 0
+    try:
+        yield
+    finally:
+        keeping.MOST = most
