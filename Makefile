@@ -48,6 +48,7 @@ types: $(STAMP)-dev
 	$(BIN)/mypy
 
 bench: $(STAMP)-dev $(STAMP)-bench
+	@scripts/install-peers
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMP)-dev $(STAMP)-docs

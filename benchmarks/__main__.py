@@ -1,12 +1,12 @@
-"""``python -m benchmarks [--quick] [--only NAME] [--output FOLDER]``: measure, print, write the results.
+"""``python -m benchmarks [--quick] [--only NAME] [--update] [--output FOLDER]``: measure, print, write the results.
 
+Only a whole run replaces the published results; ``--update`` replaces the rows that were measured and keeps the others.
 Exits with 1 when a peer did not run: a ratio that nobody measured is not a result.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from benchmarks import chart, discovery, table
+from benchmarks import discovery, published, table
 from benchmarks.row import NotHere
 from benchmarks.runner import measure
+from cloche.backends.jail.programs import describe_programs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,14 +26,13 @@ if TYPE_CHECKING:
     from benchmarks.measurement import Measurement
     from benchmarks.row import Row
 
-RESULTS = Path(__file__).parent / "results"
-
 
 def main(argv: Sequence[str] | None = None, rows: Sequence[Row] | None = None) -> int:
     """The command. `rows` replaces those that are found."""
     options = _parse(argv)
     console = Console(width=None if sys.stdout.isatty() else 190)
-    chosen = discovery.select(list(discovery.find_rows() if rows is None else rows), options.only)
+    known = list(discovery.find_rows() if rows is None else rows)
+    chosen = discovery.select(known, options.only)
     if not chosen:
         console.print(f"no row is called {', '.join(options.only)}; try --list", style="red")
         return 1
@@ -43,8 +43,9 @@ def main(argv: Sequence[str] | None = None, rows: Sequence[Row] | None = None) -
     measurements, skipped = _measure_all(chosen, console, quick=options.quick)
     if measurements:
         console.print(table.build(measurements))
-        write(measurements, options.output)
-        console.print(f"written: {options.output}/latest.json, latest.svg", highlight=False)
+        if any(measurement.row.name.startswith("jail.") for measurement in measurements):
+            console.print(f"The jail's own processes: {describe_programs()}.", highlight=False)
+        _publish(measurements, known, options, console)
     for name, reason in skipped.items():
         console.print(f"{name}: not measured here: {reason}", style="yellow", highlight=False)
     return _report_trouble(measurements, console)
@@ -55,7 +56,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few rounds only: does everything run?")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this row, or rows below it")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
-    parser.add_argument("--output", type=Path, default=RESULTS, metavar="FOLDER", help="where results are written")
+    parser.add_argument("--update", action="store_true", help="write these rows, keep the others of the results")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where results are written")
     return parser.parse_args(argv)
 
 
@@ -80,12 +82,15 @@ def _show(progress: Progress, task: TaskID, done: int) -> None:
     progress.update(task, completed=done, refresh=True)
 
 
-def write(measurements: Sequence[Measurement], folder: Path) -> None:
-    """The results as data and as a picture."""
-    folder.mkdir(parents=True, exist_ok=True)
-    records = [measurement.record() for measurement in measurements]
-    (folder / "latest.json").write_text(json.dumps(records, indent=2) + "\n", "utf-8")
-    (folder / "latest.svg").write_text(chart.draw(measurements), "utf-8")
+def _publish(
+    measurements: Sequence[Measurement], known: Sequence[Row], options: argparse.Namespace, console: Console
+) -> None:
+    if options.output is None and (options.quick or options.only) and not options.update:
+        console.print("not written: this was no whole run (--update writes these rows, --output FOLDER elsewhere)")
+        return
+    folder: Path = options.output or published.RESULTS
+    published.write(measurements, folder, keep=known if options.update else ())
+    console.print(f"written: {folder}/latest.json, latest.svg", highlight=False)
 
 
 def _report_trouble(measurements: Sequence[Measurement], console: Console) -> int:

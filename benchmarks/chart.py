@@ -9,8 +9,9 @@ from benchmarks.table import figure, machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from benchmarks.measurement import Measurement
+    from benchmarks.row import Row
 
 WIDTH = 760
 LEFT = 16
@@ -26,30 +27,27 @@ _QUIET = "#5f5f5f"
 _ALARM = "#a00000"
 
 
-def draw(measurements: Sequence[Measurement]) -> str:
-    """The whole picture."""
-    height = TOP + ROW * len(measurements)
+def draw(entries: Sequence[tuple[Row, dict[str, Any]]]) -> str:
+    """The whole picture: rows with their records."""
+    height = TOP + ROW * len(entries)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {_FONT}>',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         _text(LEFT, 26, "Cloche and its peers: medians", size=16, weight="600"),
         _text(LEFT, 43, machine(), size=11, fill=_QUIET),
     ]
-    for index, measurement in enumerate(measurements):
-        parts += _row(measurement, TOP + ROW * index)
+    for index, (row, record) in enumerate(entries):
+        parts += _row(row, record["p50"], record["peer_p50"], TOP + ROW * index)
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _row(measurement: Measurement, top: int) -> list[str]:
-    row = measurement.row
-    peer = measurement.peer_p50
-    longest = max(abs(measurement.p50), abs(peer or 0.0)) or 1.0
+def _row(row: Row, ours: float, peer: float | None, top: int) -> list[str]:
+    longest = max(abs(ours), abs(peer or 0.0)) or 1.0
     better = "more is better" if row.higher_is_better else "less is better"
-    ours = f"{figure(measurement.p50, row.unit)}  Cloche"
     lines = [
         _text(LEFT, top + 13, row.name, weight="600"),
         _text(WIDTH - LEFT, top + 13, f"{row.what} ({better})", size=11, fill=_QUIET, anchor="end"),
-        *_bar(top + 20, measurement.p50 / longest, _OURS, ours),
+        *_bar(top + 20, ours / longest, _OURS, f"{figure(ours, row.unit)}  Cloche"),
     ]
     if peer is None:
         return [*lines, _text(LEFT, top + 34 + BAR, f"{row.peer.name} did not run", size=11, fill=_ALARM)]

@@ -48,7 +48,7 @@ def warm_jail(*, spares: bool = False, pure: bool = False) -> Iterator[None]:
         houses.close()
         _open = True
         try:
-            _serving()
+            serving()
             yield
         finally:
             _open = False
@@ -67,7 +67,7 @@ def fresh_jail_seconds() -> float:
     houses.close()
     try:
         started = time.perf_counter()
-        _serving()
+        serving()
         return time.perf_counter() - started
     finally:
         houses.close()
@@ -82,7 +82,7 @@ def wait_for_spares() -> int:
     """Wait until as many are ready as the jail wants to have; how many that are."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        for kept in _serving()._spares.values():
+        for kept in serving()._spares.values():
             with kept._lock:
                 if not kept._refilling and len(kept._ready) >= kept._wanted:
                     return len(kept._ready)
@@ -98,7 +98,8 @@ def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
     return worker, _pid_behind(seat.answer().seat)
 
 
-def _serving() -> Broker:
+def serving() -> Broker:
+    """The jail that new sessions come from."""
     house = houses.warm(examine(None, "jail"), PRELOAD)
     if house._serving is None:
         raise RuntimeError("the warm jail did not come up")

@@ -89,5 +89,6 @@ def test_target_against_a_peer_that_did_not_run_is_unknown():
 
 def test_target_text_speaks_of_speed_against_a_peer():
     assert Target("peer_ratio", "<=", 1 / 20).text("us") == "20 x faster than the peer"
+    assert Target("peer_ratio", "<=", 1.5).text("ms") == "<= 1.5 x peer"
     assert Target("p50", ">=", 500).text("MB/s") == ">= 500 MB/s"
     assert Target("ratio", "<=", 1.5).text("ms") == "<= 1.5 x reference"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-from benchmarks.__main__ import RESULTS
+from benchmarks import published
 from benchmarks.discovery import find_rows
 from tests.benchmarks.test_measurement import KEYS
 
-RECORDS = json.loads((RESULTS / "latest.json").read_text("utf-8"))
+RECORDS = published.read()
 
 
 def test_published_results_have_the_documented_shape():
