@@ -82,10 +82,11 @@ def wait_for_spares() -> int:
     """Wait until as many are ready as the jail wants to have; how many that are."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        for kept in serving()._spares.values():
-            with kept._lock:
-                if not kept._refilling and len(kept._ready) >= kept._wanted:
-                    return len(kept._ready)
+        stock = serving().stock
+        for kept in () if stock is None else list(stock._kinds.values()):
+            ready = len(kept._ready)
+            if ready >= kept.demand.wanted(time.monotonic()) > 0:
+                return ready
         time.sleep(0.005)
     raise RuntimeError("the jail made no spares")
 
@@ -101,9 +102,9 @@ def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
 def serving() -> Broker:
     """The jail that new sessions come from."""
     house = houses.warm(examine(None, "jail"), PRELOAD)
-    if house._serving is None:
+    if house.serving is None:
         raise RuntimeError("the warm jail did not come up")
-    return house._serving
+    return house.serving
 
 
 def _pid_behind(handle: int) -> int:
@@ -126,9 +127,9 @@ def _path(*, pure: bool) -> Iterator[None]:
 
 @contextmanager
 def _keeping(*, spares: bool) -> Iterator[None]:
-    most = keeping.MOST
-    keeping.MOST = most if spares else 0
+    most = keeping.MOST_OF_ALL
+    keeping.MOST_OF_ALL = most if spares else 0
     try:
         yield
     finally:
-        keeping.MOST = most
+        keeping.MOST_OF_ALL = most
