@@ -48,6 +48,7 @@ ZYGOTE_MODULES = (
     "jail.messages",
     "jail.preload",
     "jail.branches",
+    "jail.prepared",
     "jail.worker",
     "jail.zygote",
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CELL = "print(end='')\nNone\n1"
 
 
-def rehearse(kernel: Kernel, wire: Wire) -> None:
+def rehearse(kernel: Kernel, wire: Wire, workspace: str) -> None:
     """Leaves nothing behind: no output, no variable, no answer."""
     requests: list[tuple[str, dict[str, Any]]] = [
         (
@@ -29,7 +29,7 @@ def rehearse(kernel: Kernel, wire: Wire) -> None:
             {
                 "protocol": PROTOCOL,
                 "tools": [],
-                "workspace": _os.getcwd(),
+                "workspace": workspace,
                 "context": {"none": True},
                 "limits": {"value_bytes": 1 << 24, "display_bytes": 1 << 24, "core": 0},
             },

@@ -8,12 +8,11 @@ import sys
 from cloche_guest import signals
 from cloche_guest.capture import OwnCapture, PipeCapture, keep_private, take_wire
 from cloche_guest.kernel import Kernel
-from cloche_guest.rehearsal import rehearse
 from cloche_guest.wire import Wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
 
 def main(argv: list[str]) -> None:
@@ -29,32 +28,22 @@ def main(argv: list[str]) -> None:
     serve(reader, writer, pipes)
 
 
-def serve(
-    reader: int,
-    writer: int,
-    pipes: tuple[int, int] | None,
-    *,
-    rehearsed: bool = False,
-    extend: Callable[[Kernel], object] | None = None,
-) -> None:
-    """Be the kernel of a session over these descriptors. Never returns.
+def serve(reader: int, writer: int, pipes: tuple[int, int] | None) -> None:
+    """Be the kernel of a session over these descriptors. Never returns."""
+    kernel = prepare(reader, writer, pipes)
+    kernel.serve()
+    _os._exit(0)
 
-    `rehearsed`: serve what a host asks first before it does, unless it has asked already.
-    `extend` adds what only some walls can do.
-    """
+
+def prepare(reader: int, writer: int, pipes: tuple[int, int] | None) -> Kernel:
+    """The kernel of a session, which nobody has spoken to yet."""
     wire = Wire(reader, writer)
     capture: Any = OwnCapture(wire.notify) if pipes is None else PipeCapture(*pipes)
     capture.install()
     sys.argv = [""]
     signals.install()
     _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
-    kernel = Kernel(wire, capture)
-    if extend is not None:
-        extend(kernel)
-    if rehearsed and not wire.waits():
-        rehearse(kernel, wire)
-    kernel.serve()
-    _os._exit(0)
+    return Kernel(wire, capture)
 
 
 def die_with_host(descriptor: int) -> None:

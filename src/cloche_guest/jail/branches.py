@@ -47,6 +47,10 @@ class Branches:
         self._folder = ""
         kernel.add_methods({"branch": self.branch, "resume": self.resume})
 
+    def begin_again(self, line: int) -> None:
+        """In a copy of the session: the same number, another line."""
+        os.dup2(line, self._line, inheritable=False)
+
     def branch(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Fork. The caller answers; the copy does not, and serves its own wire from here on."""
         descriptors = self._passed()
@@ -97,7 +101,7 @@ class Branches:
         wire, out, err, line = descriptors[:4]
         self._kernel.link.begin_again(wire)
         self._kernel.capture.begin_again(out, err)
-        os.dup2(line, self._line, inheritable=False)
+        self.begin_again(line)
         if waits:
             self._files = open_files()
             _restore_random_state(random_state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import posix as os
 
 TYPE_CHECKING = False
@@ -29,8 +28,6 @@ def import_all(names: list[str], tell: Callable[[dict[str, Any]], None]) -> dict
             # A fork takes one thread along; what the others held stays locked for ever in every session.
             tell({"unfit": name, "why": "it leaves %d threads running" % threads})
             os._exit(1)
-    gc.collect()
-    gc.freeze()
     return left_out
 
 

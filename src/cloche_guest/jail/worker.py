@@ -8,15 +8,15 @@ import posix as os  # a part of it: `os` would cost the start of a zygote a mill
 import resource
 import sys
 
-from cloche_guest import capture, start
 from cloche_guest.jail import filter as call_filter
 from cloche_guest.jail import messages, syscalls
-from cloche_guest.jail.branches import Branches
 from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from cloche_guest.jail.prepared import PreparedSession
 
 _NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
 WIRE, OUT, ERR, LINE, INNER = 3, 4, 5, 6, 7
@@ -88,16 +88,15 @@ def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
     ]
 
 
-def run(options: dict[str, Any], lines: list[int], seat: int, program: bytes, groups: list[int]) -> None:
+def run(
+    session: PreparedSession, options: dict[str, Any], lines: list[int], seat: int, program: bytes, groups: list[int]
+) -> None:
     """Never returns."""
     try:
         _join(groups)
         enter(options, lines, seat, program)
         reseed()
-        wire, line = capture.keep_private(WIRE), capture.keep_private(LINE)
-        os.close(WIRE)
-        os.close(LINE)
-        start.serve(wire, wire, (OUT, ERR), rehearsed=True, extend=lambda kernel: Branches(kernel, line))
+        session.begin(WIRE, OUT, ERR, LINE)
     except BaseException as exc:
         try:
             os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import gc
 import posix as os
 import select
 import sys
@@ -10,6 +11,7 @@ import sys
 from cloche_guest.environment import use_environment
 from cloche_guest.jail import messages, syscalls, worker
 from cloche_guest.jail.preload import import_all
+from cloche_guest.jail.prepared import PreparedSession
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Zygote:
         if self._options["preload"]:  # else there is too little memory to be worth the time, and somebody waits
             syscalls.gather_heap()
             left_out = import_all(self._options["preload"], lambda message: messages.send(self._host, message))
-            syscalls.settle_heap()
+        self._prepare()
         messages.send(self._host, {"ready": True, "left_out": left_out})
         self._watch.register(self._line.fileno(), select.POLLIN)
         while True:
@@ -49,12 +51,22 @@ class Zygote:
                     os._exit(0)
                 self._fork(message, descriptors)
 
+    def _prepare(self) -> None:
+        """What all sessions have in common; in the end none of them shall have to write into it."""
+        self._session = PreparedSession()
+        if self._options["preload"]:
+            self._session.rehearse()
+            gc.collect()
+        gc.freeze()
+        if self._options["preload"]:
+            syscalls.settle_heap()
+
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
         wire, out, err, line, inner, end, seat, workspace, *groups = descriptors
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
-        pid = os.fork()
+        pid = self._session.fork()
         if pid == 0:
-            worker.run(request, [wire, out, err, line, inner], seat, self._program, groups)
+            worker.run(self._session, request, [wire, out, err, line, inner], seat, self._program, groups)
         syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
         pidfd = syscalls.pidfd_open(pid)
         self._workers[pidfd] = (pid, end)
