@@ -133,3 +133,22 @@ os.kill(os.getpid(), 9)
     finally:
         os.kill(child, signal.SIGKILL)
         host.communicate()
+
+
+def test_a_host_that_is_killed_takes_all_of_its_guests_along():
+    """Whom the kernel signals belongs to an open file: guests that share one would leave all but the last alive."""
+    code = """
+import threading
+import cloche
+cell = "import os\\nprint(os.getpid(), flush=True)\\nwhile True: pass"
+def run():
+    show = lambda stream, text: print(text, end="", flush=True)
+    cloche.create_sandbox(backend="native").execute(cell, on_output=show, timeout_ms=600_000)
+for _ in range(3):
+    threading.Thread(target=run).start()
+"""
+    host = run_script(code)
+    watched = [open_process(int(read_line(host))) for _ in range(3)]
+    host.kill()
+    assert [has_ended(process) for process in watched] == [True] * 3
+    host.communicate()

@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.interpreter import Interpreter, examine, locate, version_of
+from cloche.backends.lifeline import lifeline
 from cloche.errors import BackendUnavailableError, StartError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend, Channel, Exit
@@ -33,30 +34,6 @@ PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-
-
-class _Lifeline:
-    """One pipe for the whole process: guests hold the reading end, and the kernel kills them when ours closes."""
-
-    def __init__(self) -> None:
-        self._ends: tuple[int, int] | None = None
-        os.register_at_fork(after_in_child=self._forget)
-
-    def reader(self) -> int:
-        if self._ends is None:
-            self._ends = os.pipe()
-        return self._ends[0]
-
-    def _forget(self) -> None:
-        """A forked child must not keep its parent's guests alive."""
-        if self._ends is not None:
-            for end in self._ends:
-                with suppress(OSError):
-                    os.close(end)
-            self._ends = None
-
-
-_lifeline = _Lifeline()
 
 
 def native_layers() -> tuple[Layer, ...]:
@@ -247,7 +224,8 @@ class NativeBackend(Backend):
             passed = [out_write, err_write]
             command = [*interpreter.command(), "--capture", f"{out_write},{err_write}"]
             if "lifeline" in layers:
-                passed.append(_lifeline.reader())
+                passed.append(lifeline.reader())
+                theirs.callback(os.close, passed[-1])
                 command += ["--lifeline", str(passed[-1])]
             for end in (wire, far):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
