@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MODULES = (
     "codes",
     "environment",
+    "plain_json",
     "signals",
     "values",
     "wire",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posix as _os
 
 from cloche_guest.codes import PROTOCOL
-from cloche_guest.wire import dumps
+from cloche_guest.plain_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

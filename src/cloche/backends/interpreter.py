@@ -7,10 +7,9 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloche.errors import BackendUnavailableError, MachineError
 from cloche.paths import cache_dir
@@ -20,8 +19,7 @@ LOOK_TIMEOUT = 20.0
 _PYC_REST = b"\0" * 12  # flags, time and size: not checked for a file that is run by path
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(NamedTuple):  # half a millisecond less than a dataclass, in every process
     """A Python that can run the guest."""
 
     executable: str

@@ -15,7 +15,7 @@ import sys
 from _struct import pack as pack_numbers
 from _struct import unpack as unpack_numbers
 
-from cloche_guest.wire import dumps, loads
+from cloche_guest.plain_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

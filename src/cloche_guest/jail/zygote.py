@@ -26,7 +26,7 @@ class Zygote:
         self._host = host
         self._options = options
         self._namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self._program = worker.make_filter(memfd=bool(options.get("memfd")))
+        self._filters: dict[bool, bytes] = {}  # with memory files, and without
         self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
         self._watch = select.poll()
 
@@ -63,10 +63,12 @@ class Zygote:
 
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
         wire, out, err, line, inner, end, seat, workspace, *groups = descriptors
+        memfd = bool(request.get("memfd"))
+        program = self._filters.get(memfd) or self._filters.setdefault(memfd, worker.make_filter(memfd=memfd))
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
         pid = self._session.fork()
         if pid == 0:
-            worker.run(self._session, request, [wire, out, err, line, inner], seat, self._program, groups)
+            worker.run(self._session, request, [wire, out, err, line, inner], seat, program, groups)
         syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
         pidfd = syscalls.pidfd_open(pid)
         self._workers[pidfd] = (pid, end)

@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.hierarchies import NoGroups
@@ -50,17 +49,18 @@ ZYGOTE_ENVIRONMENT = {
 }
 
 
-@dataclass(slots=True)
 class Ticket:
     """A session that was asked for. The wire works at once; the rest comes with the zygote's answer."""
 
-    number: int
-    arrived: bool = False
-    error: str | None = None
-    worker: int = -1
-    seat: int = -1
-    workspace: int = -1
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    __slots__ = ("arrived", "error", "number", "seat", "worker", "workspace")
+
+    def __init__(self, number: int, *, arrived: bool = False, seat: int = -1, workspace: int = -1) -> None:
+        self.number = number
+        self.arrived = arrived
+        self.error: str | None = None
+        self.worker = -1
+        self.seat = seat
+        self.workspace = workspace
 
 
 class Broker:
@@ -96,8 +96,8 @@ class Broker:
                 [*command, "--control", "3,4"], [theirs.fileno(), their_folders.fileno()],
                 stderr=bool(os.environ.get(DEBUG_VARIABLE)),
             )  # fmt: skip
-        self.meter = upkeep.meter()  # while the process comes up
         messages.send(self._line, self._configuration(interpreter, compiled))
+        self.meter = upkeep.meter()  # while the process comes up
 
     def _make_locks(self) -> None:
         self._state = threading.Lock()  # never held while waiting
@@ -120,7 +120,6 @@ class Broker:
                 "exec_prefix": interpreter.exec_prefix,
                 "environment": ZYGOTE_ENVIRONMENT,
                 "preload": list(self.preload),
-                "memfd": self.meter is not None,
             },
         }
 

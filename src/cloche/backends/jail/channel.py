@@ -60,7 +60,8 @@ class JailChannel(Channel):
         groups: list[int] = []
         try:
             groups = seat.open_group()
-            options = {**options, "groups": len(groups)}
+            # memory files are memory that only a cgroup counts
+            options = {**options, "groups": len(groups), "memfd": bool(groups)}
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
                 if options.get("workspace"):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 PURE_VARIABLE = "CLOCHE_JAIL_PURE"
 """Set: the jail runs on its Python code alone, as where no compiler was at hand when Cloche was installed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
+class Programs(NamedTuple):
     """What the package's build hook made of ``cloche_guest/jail/native``."""
 
     init: str

@@ -81,9 +81,8 @@ class Upkeep:
             self._meter, self._why_not = None, str(exc)
         if not self._swept:
             self._swept = True
-            left = leftovers(() if self._meter is None else self._meter.trees)
-            if left:
-                threads.run(lambda: _remove(left))
+            trees = () if self._meter is None else self._meter.trees
+            threads.run(lambda: _remove(leftovers(trees)))  # others may have left much, and somebody waits
 
     def _start_reaper(self) -> None:
         self._reaper = None

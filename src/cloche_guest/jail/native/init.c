@@ -187,6 +187,10 @@ static int start(int host, int folders, int *zygote)
     if (open_zygote_files(&configuration, &files) < 0 || split_off(host, folders) < 0 || build_view(&trees) < 0)
         return -1;
     close(folders);
+    struct reply reply = {.length = 0};
+    reply_add(&reply, "standing#1"); /* the wall is up; what follows is Python's start */
+    if (reply_send(host, &reply, NULL, 0) < 0)
+        return -1;
     *zygote = start_zygote(&configuration, &files, host);
     return *zygote < 0 ? -1 : 0;
 }
