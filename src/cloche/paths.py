@@ -9,6 +9,9 @@ from pathlib import Path
 
 from cloche.errors import MachineError
 
+PASSABLE = 0o711
+"""Of a folder in which others can see nothing, but through which they can go to what they know by name."""
+
 
 def cache_dir() -> Path:
     """Compiled guests and what was found out about interpreters. Safe to delete."""
@@ -29,7 +32,10 @@ def sessions_dir() -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """`path` as a folder that only we can enter. One that belongs to somebody else is refused."""
+    """`path` as a folder whose contents only we can see. One that belongs to somebody else is refused.
+
+    Others may have been let pass through it, to a folder in it that is theirs.
+    """
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -48,6 +54,6 @@ def private_folder(path: Path) -> Path:
             cause="somebody else made it first; using it could expose sessions to them",
             remedy="remove it, or set CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR to a folder of your own",
         )
-    if status.st_mode & 0o077:
+    if status.st_mode & 0o077 and stat.S_IMODE(status.st_mode) != PASSABLE:
         path.chmod(0o700)
     return path

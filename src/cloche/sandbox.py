@@ -105,8 +105,8 @@ class SessionSandbox(BaseSandbox):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this backend can do beyond the common contract."""
-        return self._backend.capabilities
+        """What this backend can do here beyond the common contract."""
+        return self._backend.abilities()
 
     @property
     def guest_pid(self) -> int | None:

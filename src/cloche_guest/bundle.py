@@ -59,6 +59,11 @@ INIT_MODULES = (
     "jail.branch_seat",
     "jail.pid_one",
     "jail.seat",
+    "jail.confined_filter",
+    "jail.attributes",
+    "jail.confinement",
+    "jail.keeper",
+    "jail.confined",
     "jail.init",
 )
 FLAVOURS = {

@@ -31,7 +31,7 @@ def rehearse(kernel: Kernel, wire: Wire, workspace: str) -> None:
                 "tools": [],
                 "workspace": workspace,
                 "context": {"none": True},
-                "limits": {"value_bytes": 1 << 24, "display_bytes": 1 << 24, "core": 0},
+                "limits": {"value_bytes": 1 << 24, "display_bytes": 1 << 24, "core": 1},
             },
         ),
         ("execute", {"code": CELL, "cell": 0, "live": False}),

@@ -30,3 +30,13 @@ def test_a_message_arrives_as_it_was_sent(message: dict[str, object]) -> None:
 def test_a_text_that_would_end_its_field_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         messages.pack({"path": "/tmp\0uid#0"})
+
+
+def test_what_was_said_before_the_end_is_heard() -> None:
+    ours, theirs = messages.pair()
+    messages.send(ours, {"unread": True})
+    messages.send(theirs, {"error": "why"})
+    theirs.close()
+    assert messages.receive(ours)[0] == {"error": "why"}
+    assert messages.receive(ours)[0] is None
+    ours.close()

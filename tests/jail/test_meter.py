@@ -254,8 +254,8 @@ def test_without_a_quota_nothing_is_held_back() -> None:
 
 def test_a_quota_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MASK_VARIABLE, "cgroup")
-    with jail(cpus=0.5) as sandbox, pytest.raises(cloche.UnsupportedError):
-        sandbox.execute("1")
+    with pytest.raises(cloche.UnsupportedError):
+        jail(cpus=0.5)
     with pytest.raises(cloche.UnsupportedError):
         cloche.create_sandbox(backend="native", cpus=0.5)
 

@@ -33,10 +33,14 @@ def run_on(metafunc: pytest.Metafunc, default: tuple[str, ...]) -> None:
 
 
 def _parameter(metafunc: pytest.Metafunc, name: str) -> Any:
-    needed = {word for marker in metafunc.definition.iter_markers("cloche_needs") for word in marker.args}
-    missing = sorted(needed - find_backend(name).capabilities)
+    missing = sorted(_needed(metafunc.definition) - find_backend(name).capabilities)
     reason = f"the {name} backend does not have {', '.join(missing)}"
     return pytest.param(name, marks=[pytest.mark.skip(reason=reason)] if missing else [])
+
+
+def _needed(test: pytest.Item) -> set[str]:
+    """Capabilities without which a behaviour cannot be."""
+    return {word for marker in test.iter_markers("cloche_needs") for word in marker.args}
 
 
 @pytest.fixture
@@ -58,6 +62,9 @@ def portal() -> Iterator[BlockingPortal]:
 def open_sandbox(cloche_backend: str, cloche_api: str, request: pytest.FixtureRequest) -> Iterator[OpenSandbox]:
     """Makes sandboxes, with the arguments of `create_sandbox`; all are destroyed when the test is over."""
     made: list[SessionSandbox] = []
+    needed = _needed(request.node)
+    if needed and (missing := needed.intersection(find_backend(cloche_backend).probe().lacking)):
+        pytest.skip(f"the {cloche_backend} backend does not have {', '.join(sorted(missing))} on this machine")
 
     def make(*args: Any, **options: Any) -> SessionSandbox:
         options.setdefault("backend", cloche_backend)

@@ -63,5 +63,6 @@ TABLE: dict[str, Limit] = {
 
 
 def cannot(backend: type[Backend]) -> dict[str, type[ClocheError]]:
-    """What a backend cannot do, and the error that says so."""
-    return {name: limit.error for name, limit in TABLE.items() if limit.capability not in backend.capabilities}
+    """What a backend cannot do here, and the error that says so."""
+    capabilities = backend.capabilities.difference(backend.probe().lacking)
+    return {name: limit.error for name, limit in TABLE.items() if limit.capability not in capabilities}

@@ -141,6 +141,10 @@ class Backend(ABC):
     sandbox: ClassVar[type[Any] | None] = None
     """The class that users see, where the backend brings one of its own."""
 
+    def abilities(self) -> frozenset[str]:
+        """Its capabilities, as far as the wall that can be had on this machine has them."""
+        return self.capabilities
+
     def expected_isolation(self) -> Isolation:
         """The tier that a session would have here."""
         found = type(self).probe().isolation

@@ -109,7 +109,7 @@ class SessionCore:
 
     def _refuse_demands(self) -> None:
         for demand in self.policy.demands():
-            if demand not in self.backend.capabilities:
+            if demand not in self.backend.abilities():
                 raise UnsupportedError(
                     f"the {self.backend.name} backend cannot honour policy.{demand.removesuffix('_access')}",
                     capability=demand,
@@ -277,7 +277,7 @@ class SessionCore:
 
     def require(self, capability: str) -> None:
         """Refuse what the backend cannot do, before anything is started for it."""
-        if capability not in self.backend.capabilities:
+        if capability not in self.backend.abilities():
             raise lacking(self.backend.name, capability)
 
     def begin_branch(self) -> SessionCopy:

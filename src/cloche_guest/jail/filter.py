@@ -32,6 +32,7 @@ _CLONE_NAMESPACES = 0x7E020000 | 0x80
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX = 1
 _SET_ID_BITS = 0o6000
+_F_SETLEASE, _F_NOTIFY = 1024, 1026
 _FILE_TYPE, _NAMED_PIPE = 0o170000, 0o010000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
 _PRCTL_OPTIONS = (1, 2, 3, 15, 16, 23, 38, 39, 0x53564D41)
@@ -42,7 +43,7 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 23 select 24 sched_yield 25 mremap 26 msync 27 mincore 28 madvise 32 dup 33 dup2 34 pause 35 nanosleep 36 getitimer
 37 alarm 38 setitimer 39 getpid 40 sendfile 42 connect 43 accept 44 sendto 45 recvfrom 46 sendmsg 47 recvmsg
 48 shutdown 49 bind 50 listen 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt 57 fork 58 vfork 59 execve
-60 exit 61 wait4 62 kill 63 uname 72 fcntl 73 flock 74 fsync 75 fdatasync 76 truncate 77 ftruncate 78 getdents
+60 exit 61 wait4 62 kill 63 uname 73 flock 74 fsync 75 fdatasync 76 truncate 77 ftruncate 78 getdents
 79 getcwd 80 chdir 81 fchdir 82 rename 83 mkdir 84 rmdir 86 link 87 unlink 88 symlink 89 readlink 92 chown
 93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid
 107 geteuid 108 getegid 109 setpgid 110 getppid 111 getpgrp 112 setsid 115 getgroups 118 getresuid 120 getresgid
@@ -87,6 +88,7 @@ _X86_64_SPECIAL = {
     "socket": 41,
     "socketpair": 53,
     "ioctl": 16,
+    "fcntl": 72,
     "prctl": 157,
     "setns": 308,
     "mknod": 133,
@@ -96,8 +98,11 @@ _X86_64_AUDIT = 0xC000003E
 _X32_BIT = 0x40000000
 
 
-def build_filter(machine: str, *, memfd: bool) -> bytes:
-    """The program for this architecture. `memfd`: allow memory files (only where a memory group counts them)."""
+def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction]] | None = None) -> bytes:
+    """The program for this architecture. `memfd`: allow memory files (only where a memory group counts them).
+
+    `first`: rules by number that come before all others. Each ends in a return.
+    """
     if machine != "x86_64":
         raise OSError(ENOSYS, "no system call list for this architecture", machine)
     numbers = {int(number) for number in _X86_64.split()[0::2]}
@@ -111,6 +116,9 @@ def build_filter(machine: str, *, memfd: bool) -> bytes:
         (_GREATER_EQUAL, 0, 1, _X32_BIT),
         (_RETURN, 0, 0, ERRNO | ENOSYS),
     ]
+    for number, rule in (first or {}).items():
+        program.append((_EQUAL, 0, len(rule), number))
+        program.extend(rule)
     _special_rules(program)
     for low, high in _ranges(numbers):
         if low == high:
@@ -167,6 +175,14 @@ def _special_rules(program: list[Instruction]) -> None:
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
         "setns": [(_RETURN, 0, 0, ASK)],
+        # a lease on a file of the view would hold up whoever writes to it outside
+        "fcntl": [
+            (_LOAD, 0, 0, second),
+            (_EQUAL, 2, 0, _F_SETLEASE),
+            (_EQUAL, 1, 0, _F_NOTIFY),
+            (_RETURN, 0, 0, ALLOW),
+            (_RETURN, 0, 0, ERRNO | EPERM),
+        ],
         "prctl": [(_LOAD, 0, 0, first), *options, (_RETURN, 0, 0, ERRNO | EPERM), (_RETURN, 0, 0, ALLOW)],
     }
     for name, body in bodies.items():
@@ -215,3 +231,23 @@ def _ranges(numbers: set[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
+
+
+def refusal(code: int) -> list[Instruction]:
+    """A rule: no, with this error number (0: pretend that it was done)."""
+    return [(_RETURN, 0, 0, ERRNO | code)]
+
+
+def permission() -> list[Instruction]:
+    """A rule: yes."""
+    return [(_RETURN, 0, 0, ALLOW)]
+
+
+def asking() -> list[Instruction]:
+    """A rule: whoever holds the listener decides."""
+    return [(_RETURN, 0, 0, ASK)]
+
+
+def when(argument: int, value: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:
+    """A rule that looks at the lower half of an argument. Both parts end in a return."""
+    return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), (_EQUAL, 0, len(then), value), *then, *otherwise]

@@ -7,7 +7,7 @@ import select
 import signal
 import socket
 
-from cloche_guest.jail import messages, syscalls, view
+from cloche_guest.jail import confined, messages, syscalls, view
 from cloche_guest.jail.folders import bind_folder, bind_for_user, serve_folders
 from cloche_guest.jail.seat import make_seat
 from cloche_guest.jail.zygote import Zygote
@@ -34,7 +34,11 @@ def main(argv: list[str]) -> None:
     options, _ = messages.receive(host)
     if options is None:
         os._exit(0)
+    if options["mode"] == "confined":
+        folders.close()
+        confined.main(host, options)
     try:
+        syscalls.check_filters()
         trees = _split_off(options, host, folders)
         under_tmp = [path for path, _ in trees if path.startswith("/tmp/")]
         view.build(trees)
@@ -42,6 +46,7 @@ def main(argv: list[str]) -> None:
     except OSError as exc:
         messages.send(host, {"error": str(exc), "errno": exc.errno})
         os._exit(1)
+    messages.send(host, {"standing": True})
     line, theirs = messages.pair()
     if os.fork() == 0:
         line.close()

@@ -45,11 +45,15 @@ def send(to: _socket.socket, message: Mapping[str, Any], descriptors: list[int] 
 def receive(source: _socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """The next message; None when the other end is gone."""
     descriptors: list[int] = []
+    room = _socket.CMSG_LEN(MAX_DESCRIPTORS * _NUMBER)
     try:
-        room = _socket.CMSG_LEN(MAX_DESCRIPTORS * _NUMBER)
         data, rights, _, _ = source.recvmsg(MAX_PACKET, room, _socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
-        return None, []
+        # told once, when the other end went without reading all; what it had said comes after that
+        try:
+            data, rights, _, _ = source.recvmsg(MAX_PACKET, room, _socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
+            return None, []
     for _, _, payload in rights:
         count = len(payload) // _NUMBER
         descriptors += unpack_numbers("%di" % count, payload[: count * _NUMBER])

@@ -40,12 +40,14 @@ _MOVE_MOUNT_F_EMPTY_PATH = 4
 _PR_SET_DUMPABLE = 4
 _PR_SET_KEEPCAPS = 8
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 40
 
-_SECCOMP_SET_MODE_FILTER = 1
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_GET_ACTION_AVAIL = 1, 2
+_SECCOMP_RET_ALLOW = 0x7FFF0000
 _SECCOMP_NEW_LISTENER = 8
 _FSCONFIG_SET_STRING, _FSCONFIG_CREATE = 1, 6
 
@@ -260,10 +262,21 @@ def no_new_privileges() -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, foreign.c_ulong(1), 0, 0, 0), "prctl NO_NEW_PRIVS")
 
 
-def install_filter(program: bytes) -> int:
-    """Load a seccomp program. Returns the descriptor on which calls that somebody must approve are told."""
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent has ended."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, foreign.c_ulong(1), 0, 0, 0), "prctl CHILD_SUBREAPER")
+
+
+def check_filters() -> None:
+    """Raises where the kernel has no seccomp programs."""
+    _syscall("seccomp", _number("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
+
+
+def install_filter(program: bytes, *, listener: bool = True) -> int:
+    """Load a seccomp program. With `listener`: the descriptor on which calls that somebody must approve are told."""
     head = pack("HP", len(program) // 8, foreign.address_of(program))
-    return _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, _SECCOMP_NEW_LISTENER, head)
+    flags = _SECCOMP_NEW_LISTENER if listener else 0
+    return _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
 
 
 def detached_tmpfs(size: int, files: int) -> int:
@@ -339,6 +352,8 @@ _landlock_version: int | None = None
 
 
 LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
+LANDLOCK_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14  # execute, write, read, truncate: what a rule on a file may give
+LANDLOCK_ALL_BUT_NODES = (1 << 15) - 1 & ~(1 << 6 | 1 << 9 | 1 << 11)  # no devices, no sockets, no ioctl on devices
 
 
 def landlock(rules: list[tuple[str, int]]) -> None:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 STAGE = "/tmp"  # any folder that exists everywhere: what is mounted on it is seen in our mount namespace only
 
 _READ_ONLY = syscalls.ATTR_RDONLY | syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
-_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc/alternatives", "/etc/fonts")
-_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc/alternatives", "/etc/fonts")
+SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MADE_UP = {
     "/etc/passwd": "user:x:1000:1000:user:/app:/bin/sh\n",
     "/etc/group": "user:x:1000:\n",
@@ -29,8 +29,8 @@ _MADE_UP = {
 def open_trees(paths: list[str]) -> list[tuple[str, int]]:
     """(path, descriptor) of every tree of the view. Opened while we still are who can read them."""
     opened = []
-    for path in (*_SYSTEM, *_SYSTEM_FILES, *paths):
-        if os.path.islink(path) and path in _SYSTEM:
+    for path in (*SYSTEM, *SYSTEM_FILES, *paths):
+        if os.path.islink(path) and path in SYSTEM:
             continue  # made again as a link
         try:
             opened.append((path, os.open(path, os.O_PATH | os.O_CLOEXEC)))
@@ -53,8 +53,8 @@ def without_nested(opened: list[tuple[str, int]]) -> list[tuple[str, int]]:
 def build(trees: list[tuple[str, int]]) -> None:
     """Make the view and move into it. We are alone in a new mount namespace, with all rights over it."""
     syscalls.mount(None, "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
-    devices = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in _DEVICES]
-    links = [(path, os.readlink(path)) for path in _SYSTEM if os.path.islink(path)]
+    devices = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in DEVICES]
+    links = [(path, os.readlink(path)) for path in SYSTEM if os.path.islink(path)]
     syscalls.mount("tmpfs", STAGE, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=4m,mode=755")
     for path, descriptor in trees:
         _place(path, descriptor, _READ_ONLY, recursive=True)

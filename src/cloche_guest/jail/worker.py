@@ -14,7 +14,7 @@ from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from cloche_guest.jail.prepared import PreparedSession
 
@@ -23,15 +23,11 @@ WIRE, OUT, ERR, LINE, INNER = 3, 4, 5, 6, 7
 LANDLOCK_DEVICES = 1 << 1 | 1 << 2  # write and read files
 
 
-def _join(groups: list[int]) -> None:
+def join(groups: list[int]) -> None:
     """Move into the session's cgroup. A process with one thread that moves itself need not wait for all others of
-    the machine to take notice, as anybody who moves it would: microseconds, where that takes milliseconds.
-
-    From then on this group is the top of all that is seen: where it lies tells much about the host.
-    """
+    the machine to take notice, as anybody who moves it would: microseconds, where that takes milliseconds."""
     for descriptor in groups:
         os.write(descriptor, b"0")
-    syscalls.unshare(syscalls.CLONE_NEWCGROUP)
 
 
 def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) -> None:
@@ -44,7 +40,7 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
     syscalls.setns(seat, namespaces)
     if below:
         syscalls.setns(seat, syscalls.CLONE_NEWUSER)  # a branch's: else it could not be branched again
-    _arrange_descriptors(lines)
+    arrange_descriptors(lines)
     os.chdir(WORKSPACE)
     if not below:
         # After the mounts: so the guest has no power over them, whatever it regains in a namespace of its own.
@@ -59,8 +55,7 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
         every = (1 << 16) - 1
         # On the parent folder, not on the mounts: a rule sits on an inode, and a branch has mounts of its own.
         syscalls.landlock([("/", every)])
-    for which, amount in _limits(options):
-        resource.setrlimit(which, (amount, amount))
+    limit(options)
     syscalls.drop_capabilities()
     listener = syscalls.install_filter(program)
     inner = _socket.socket(fileno=INNER)  # to our PID 1
@@ -70,7 +65,8 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
     os.close(users)
 
 
-def _arrange_descriptors(lines: list[int]) -> None:
+def arrange_descriptors(lines: list[int]) -> None:
+    """Put `lines` at their numbers and close everything else; output goes where it should."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in lines]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
@@ -79,6 +75,12 @@ def _arrange_descriptors(lines: list[int]) -> None:
     os.dup2(OUT, 1)
     os.dup2(ERR, 2)
     syscalls.close_from(INNER + 1)
+
+
+def limit(options: dict[str, Any]) -> None:
+    """Limits that hold for every session."""
+    for which, amount in _limits(options):
+        resource.setrlimit(which, (amount, amount))
 
 
 def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
@@ -92,9 +94,20 @@ def run(
     session: PreparedSession, options: dict[str, Any], lines: list[int], seat: int, program: bytes, groups: list[int]
 ) -> None:
     """Never returns."""
-    try:
-        _join(groups)
+
+    def go_in() -> None:
+        join(groups)
+        # from then on this group is the top of all that is seen: where it lies tells much about the host
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)
         enter(options, lines, seat, program)
+
+    serve_behind(go_in, session)
+
+
+def serve_behind(go_in: Callable[[], None], session: PreparedSession) -> None:
+    """Go behind the wall, then be the guest's kernel. Never returns."""
+    try:
+        go_in()
         reseed()
         session.begin(WIRE, OUT, ERR, LINE)
     except BaseException as exc:
@@ -114,3 +127,8 @@ def reseed() -> None:
 def make_filter(*, memfd: bool) -> bytes:
     """The seccomp program, built once in the zygote."""
     return call_filter.build_filter(syscalls.machine(), memfd=memfd)
+
+
+def exit_code(status: int) -> int:
+    """The status of an exit, or the negative number of a signal."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

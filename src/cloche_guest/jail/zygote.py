@@ -30,13 +30,17 @@ class Zygote:
         self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
         self._watch = select.poll()
 
+    def imports(self) -> dict[str, str]:
+        """Import what is wanted. What could not be imported, and why."""
+        return import_all(self._options["preload"], lambda message: messages.send(self._host, message))
+
     def serve(self) -> None:
         """Until the init goes away."""
         _settle(self._options)
         left_out = {}
         if self._options["preload"]:  # else there is too little memory to be worth the time, and somebody waits
             syscalls.gather_heap()
-            left_out = import_all(self._options["preload"], lambda message: messages.send(self._host, message))
+            left_out = self.imports()
         self._prepare()
         messages.send(self._host, {"ready": True, "left_out": left_out})
         self._watch.register(self._line.fileno(), select.POLLIN)
@@ -84,15 +88,10 @@ class Zygote:
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
         try:
-            os.write(end, b"%d" % _exit_code(status))
+            os.write(end, b"%d" % worker.exit_code(status))
         except OSError:  # nobody wants to know any more
             pass
         os.close(end)
-
-
-def _exit_code(status: int) -> int:
-    """The status of an exit, or the negative number of a signal."""
-    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 def main(argv: list[str]) -> None:

@@ -8,52 +8,34 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.interpreter import Interpreter, examine
 from cloche.backends.jail.branching import JailBranch, JailSavepoint
-from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT
+from cloche.backends.jail.broker import ZYGOTE_ENVIRONMENT, guest_user
 from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
+from cloche.backends.jail.grounds import Ground, grounds, running_tasks
 from cloche.backends.jail.houses import NOT_INSTALLED, SCIENTIFIC, houses
 from cloche.backends.jail.programs import describe_programs
 from cloche.backends.jail.seat import Seat
+from cloche.backends.jail.tiers import Mode, layers_of, refusal, remedy_for_namespaces
 from cloche.backends.jail.upkeep import LAYER, upkeep
+from cloche.backends.jail.walls import walls
 from cloche.backends.native import NativeBackend
-from cloche.errors import ClocheError, UnsupportedError
-from cloche.isolation import Isolation, Layer, masked_layers
+from cloche.errors import ClocheError, IsolationError, UnsupportedError
+from cloche.isolation import Isolation
 from cloche.session.channel import Availability
 from cloche_guest.jail import syscalls
 
 if TYPE_CHECKING:
+    from cloche.backends.jail.broker import Broker
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
     from cloche.session.copying import SessionCopy
     from cloche.session.workspace import Workspace
 
-REMEDY = "allow user namespaces (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces), or use native"
 WORKSPACE_FILES = 16_384
+NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state")
+"""A copy of a session needs namespaces of its own."""
 SCOPED = 6
 """The version of Landlock from which it keeps signals and abstract sockets inside."""
-
-
-def jail_layers() -> tuple[Layer, ...]:
-    """The layers of this wall on this machine."""
-    masked = masked_layers()
-    landlock = syscalls.landlock_version()
-    layers = (
-        Layer("namespaces", True, "its own users, mounts, processes, IPC and host name"),
-        Layer("network", True, "an empty network namespace; only Unix sockets can be made"),
-        Layer("view", True, "only the interpreter and system libraries exist, read-only"),
-        Layer("seccomp", True, "a list of allowed system calls"),
-        Layer(
-            "landlock", landlock >= 1, f"a second line on files and signals (version {landlock})", "Linux 5.13 or later"
-        ),
-        Layer("capabilities", True, "none, and no way to gain any"),
-        Layer("rlimits", True, "memory, processes, files and descriptors are bounded"),
-        Layer("environment", True, "built from nothing"),
-        Layer("lifeline", True, "everything ends when the host ends"),
-    )
-    return tuple(
-        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
-        for layer in layers
-    )
 
 
 class JailBackend(NativeBackend):
@@ -69,32 +51,41 @@ class JailBackend(NativeBackend):
     def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:
         super().__init__(python=python)
         self._seat: Seat | None = None
+        self._ground: Ground | None = None
 
     @classmethod
     def shut_down(cls) -> None:
         houses.close()
+        walls.forget()
 
     def release(self) -> None:
+        self._leave_seat()
+        ground, self._ground = self._ground, None
+        if ground is not None:
+            ground.remove()
+
+    def _leave_seat(self) -> None:
         seat, self._seat = self._seat, None
         if seat is not None:
             seat.close()
 
     def _take_channel(
-        self, interpreter: Interpreter, preload: tuple[str, ...], options: dict[str, Any], limits: Limits
-    ) -> JailChannel:
-        """Another worker in our seat, a spare, or a session made for us."""
+        self, interpreter: Interpreter, policy: ExecutionPolicy, mode: Mode, options: dict[str, Any], *, private: bool
+    ) -> tuple[Broker, JailChannel]:
+        """Another worker in our seat, a spare, or a session made for us; and who was asked for it."""
         if self._seat is not None and self._seat.usable:
-            return JailChannel.start(self._seat, options)
-        self.release()
-        with houses.lease(interpreter, preload) as broker:
+            return self._seat.broker, JailChannel.start(self._seat, options)
+        self._leave_seat()
+        limits = Limits.of(policy)
+        with houses.lease(interpreter, _modules(policy), mode) as broker:
             spare = None
             if broker.stock is not None and "workspace" not in options:
                 spare = broker.stock.claim(options, limits)
             if spare is not None:
                 self._seat, channel = spare
-                return channel
-            self._seat = Seat(broker, options.get("workspace"), limits)
-            return JailChannel.start(self._seat, options)
+                return broker, channel
+            self._seat = Seat(broker, options.get("workspace"), limits, private=private)
+            return broker, JailChannel.start(self._seat, options)
 
     def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
         assert isinstance(channel, JailChannel)
@@ -113,8 +104,11 @@ class JailBackend(NativeBackend):
         assert isinstance(channel, JailChannel)
         self._seat = channel.seat
 
+    def abilities(self) -> frozenset[str]:
+        return self.capabilities.difference(_lacking(walls.settle(examine(self._python, "jail"))))
+
     def expected_isolation(self) -> Isolation:
-        return Isolation.SEALED if upkeep.meter() is None else Isolation.METERED
+        return walls.settle(examine(self._python, "jail")).tier(metered=upkeep.meter() is not None)
 
     @classmethod
     def probe(cls, *, python: str | os.PathLike[str] | None = None, **_: Any) -> Availability:
@@ -124,20 +118,20 @@ class JailBackend(NativeBackend):
         if not found.available:
             return found
         try:
-            interpreter = examine(python, "jail")
-            houses.trial(interpreter)
+            mode = walls.settle(examine(python, "jail"))
         except ClocheError as exc:
-            return Availability(False, f"the jail does not start: {exc.cause or exc.message}", REMEDY)
+            return Availability(False, exc.cause or exc.message, exc.remedy or "cloche doctor shows what is missing")
         details = {**found.details, "programs": describe_programs()}
-        layers = (*jail_layers(), upkeep.layer())
-        tier = Isolation.METERED if layers[-1].active else Isolation.SEALED
-        return Availability(True, isolation=tier, layers=layers, details=details, lacking=_lacking())
+        layers = (*layers_of(mode), upkeep.layer())
+        tier = mode.tier(metered=layers[-1].active)
+        return Availability(True, isolation=tier, layers=layers, details=details, lacking=_lacking(mode))
 
     @classmethod
     def look_closer(
         cls, policy: ExecutionPolicy, *, python: str | os.PathLike[str] | None = None, **_: Any
     ) -> dict[str, Any]:
-        house = houses.warm(examine(python, "jail"), _modules(policy))
+        interpreter = examine(python, "jail")
+        house = houses.warm(interpreter, _modules(policy), walls.settle(interpreter))
         found = [name for name in house.preload if name not in house.left_out]
         broken = [f"{name} ({why})" for name, why in house.left_out.items() if why != NOT_INSTALLED]
         absent = [name for name, why in house.left_out.items() if why == NOT_INSTALLED]
@@ -146,27 +140,58 @@ class JailBackend(NativeBackend):
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> JailChannel:  # type: ignore[override]  # another kind of channel, by design
         interpreter = examine(self._python, "jail")
-        layers = tuple(layer.name for layer in jail_layers() if layer.active)
-        options: dict[str, Any] = {
-            **_quota(policy),
-            "landlock": "landlock" in layers,
-            "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
-            "limit_core": 0,
-            "limit_memlock": 0,
-            "limit_msgqueue": 0,
-        }
-        if not workspace.private:
-            options["workspace"] = str(workspace.root)
-        if policy.cpus is not None and "cpus" in _lacking():
-            raise UnsupportedError(
-                "the CPU of a session cannot be bounded here", capability="cpus", cause=upkeep.layer().purpose,
-                remedy="drop policy.cpus; cloche doctor says what is missing",
-            )  # fmt: skip
-        limits = Limits.of(policy)
-        channel = self._take_channel(interpreter, _modules(policy), options, limits)
-        channel.layers = layers if channel.isolation < Isolation.METERED else (*layers, LAYER)
-        channel.greeting = _greeting(policy)
-        return channel
+        for mode in walls.candidates(interpreter):
+            _refuse_weaker(interpreter, mode, policy)
+            layers = tuple(layer.name for layer in layers_of(mode) if layer.active)
+            options = _options(mode, layers, policy, workspace)
+            if mode is Mode.CONFINED:
+                if self._ground is None:
+                    self._ground = grounds.make(workspace, guest_user())
+                options |= {"workspace": self._ground.folders[0], "folders": self._ground.folders}
+            broker, channel = self._take_channel(interpreter, policy, mode, options, private=workspace.private)
+            # what was asked for is on its way already: a wall that is still going up costs no time here
+            if walls.stands(broker):
+                channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
+                channel.greeting = _greeting(policy, self._ground)
+                return channel
+            channel.close()
+            self.release()
+        raise refusal(walls.failures(interpreter))
+
+
+def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy) -> None:
+    """Before anything is started: can this wall be what the policy demands?"""
+    if policy.cpus is not None and "cpus" in _lacking(mode):
+        raise UnsupportedError(
+            "the CPU of a session cannot be bounded here", capability="cpus", cause=upkeep.layer().purpose,
+            remedy="drop policy.cpus; cloche doctor says what is missing",
+        )  # fmt: skip
+    demanded = policy.minimum_isolation
+    if mode is Mode.SEALED or demanded is None or demanded <= Isolation.CONFINED:
+        return
+    missing = walls.failures(interpreter).get(Mode.SEALED)
+    raise IsolationError(
+        f"jail gives {mode.name} here; the policy demands {demanded.name}",
+        cause=missing.why if missing is not None else None,
+        remedy=remedy_for_namespaces(),
+    )
+
+
+def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, workspace: Workspace) -> dict[str, Any]:
+    """What a seat is made from. Equal options make equal seats: nothing in here is of one session alone but a folder
+    of the host."""
+    # a core of one byte: nothing is written, and no program of the host is started to take it
+    options: dict[str, Any] = {"limit_core": 1, "limit_memlock": 0, "limit_msgqueue": 0}
+    if mode is Mode.CONFINED:
+        # queued signals are counted over all processes of the user: what the guest takes is not there for others
+        return {**options, "limit_sigpending": 256}
+    if not workspace.private:
+        options["workspace"] = str(workspace.root)
+    return options | {
+        **_quota(policy),
+        "landlock": "landlock" in layers,
+        "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
+    }
 
 
 def _modules(policy: ExecutionPolicy) -> tuple[str, ...]:
@@ -178,22 +203,29 @@ def _quota(policy: ExecutionPolicy) -> dict[str, Any]:
     return {"workspace_bytes": policy.workspace_bytes, "workspace_files": WORKSPACE_FILES}
 
 
-def _lacking() -> tuple[str, ...]:
+def _lacking(mode: Mode) -> tuple[str, ...]:
     """What this wall could honour elsewhere, but not here."""
     meter = upkeep.meter()
-    return () if meter is not None and "cpu" in meter.controllers else ("cpus",)
+    cpus = () if meter is not None and "cpu" in meter.controllers else ("cpus",)
+    return cpus if mode is Mode.SEALED else (*cpus, *NEEDS_NAMESPACES)
 
 
-def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
+def _greeting(policy: ExecutionPolicy, ground: Ground | None) -> dict[str, Any]:
     """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else."""
     own = {"environment": {**ZYGOTE_ENVIRONMENT, **policy.environment}} if policy.environment else {}
+    place, processes = "/app", policy.processes
+    if ground is not None:
+        places = ground.workspace.places()
+        place, processes = places["PWD"], processes + running_tasks(guest_user()[0])
+        variables = {**ZYGOTE_ENVIRONMENT, **places, "MPLCONFIGDIR": places["HOME"], **policy.environment}
+        own = {"environment": variables}
     return {
-        "workspace": "/app",
+        "workspace": place,
         **own,
         "limits": {
             "data": policy.memory_bytes,
             "fsize": policy.workspace_bytes,
             "nofile": policy.open_files,
-            "nproc": policy.processes,
+            "nproc": processes,
         },
     }

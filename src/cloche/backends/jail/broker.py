@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cloche.backends.jail.hierarchies import NoGroups
 from cloche.backends.jail.programs import Programs, programs
 from cloche.backends.jail.spawning import Child
+from cloche.backends.jail.tiers import Failure, Mode
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
@@ -66,9 +67,12 @@ class Ticket:
 class Broker:
     """One jail of this process: its init, its zygote, and what they answered. Any thread may ask."""
 
-    def __init__(self, interpreter: Interpreter, preload: Sequence[str]) -> None:
+    def __init__(self, interpreter: Interpreter, preload: Sequence[str], mode: Mode = Mode.SEALED) -> None:
         self.interpreter = interpreter
         self.preload = tuple(preload)
+        self.mode = mode
+        self.standing = False
+        """Its wall is up; imports may still be under way."""
         self.ready = False
         self.importing: str | None = None
         """What its zygote is importing, or was when it ended."""
@@ -80,16 +84,18 @@ class Broker:
         self._tickets: dict[int, Ticket] = {}
         self._owner = os.getpid()
         self._failure: str | None = None
+        self._failure_code: int | None = None
         self.stock: Stock | None = None
         """What is kept ready in it."""
         self._seats = 0
         self._retired = False
         self._make_locks()
-        self.user = _file_user()
+        self.user = guest_user()
         self.trees_under_tmp = _outermost([path for path in _trees(interpreter) if path.startswith("/tmp/")])
         self._line, theirs = messages.pair()
         self._folders, their_folders = messages.pair()
-        compiled = programs() if interpreter.bundle is not None else None
+        # confined: there are no namespaces to make
+        compiled = programs() if interpreter.bundle is not None and mode is Mode.SEALED else None
         command = interpreter.command() if compiled is None else [compiled.init]
         with theirs, their_folders:
             self._process = Child(
@@ -108,6 +114,8 @@ class Broker:
     def _configuration(self, interpreter: Interpreter, compiled: Programs | None) -> dict[str, Any]:
         *command, guest = interpreter.command()
         return {
+            "mode": self.mode.value,
+            "scratch": _scratch() if self.mode is Mode.CONFINED else None,
             "trees": _trees(interpreter),
             "library": None if compiled is None else compiled.library,
             "command": command,
@@ -139,8 +147,10 @@ class Broker:
         try:
             with self._sending:
                 messages.send(self._line, {**options, "id": ticket.number, "again": again}, descriptors)
+        except ConnectionError:
+            self.look(0)  # it is gone, and may have said why
         except OSError as exc:
-            self._fail(f"the jail is gone: {exc}")
+            self._fail(f"the jail cannot be asked: {exc}")
         return ticket
 
     def make_group(self, limits: Limits) -> Group | None:
@@ -196,6 +206,17 @@ class Broker:
                 raise StartError("the jail did not start in time")
             self.look(0.1)
 
+    def wait_standing(self) -> Failure | None:
+        """Wait until its wall is up, or could not be built: then the reason."""
+        end = time.monotonic() + START_PATIENCE
+        while not self.standing:
+            if self._failure is not None:
+                return Failure(self._failure, self._failure_code)
+            if time.monotonic() > end:
+                raise StartError("the jail did not start in time")
+            self.look(0.1)
+        return None
+
     def look(self, timeout: float, ticket: Ticket | None = None) -> None:
         """Take all that has been answered. Whoever waits (for `ticket`) may find that another has read its answer."""
         if not (self._reading.acquire(timeout=timeout) if timeout else self._reading.acquire(blocking=False)):
@@ -221,14 +242,17 @@ class Broker:
     def _take(self, message: dict[str, Any] | None, descriptors: list[int]) -> None:
         if message is None:
             self._fail("the jail's init ended")
+        elif "standing" in message:
+            self.standing = True
         elif "importing" in message:
             self.importing = message["importing"]
         elif "unfit" in message:
             self._fail(message["why"])
         elif "ready" in message:
             self.left_out, self.importing = dict(message.get("left_out") or {}), None
-            self.ready = True
+            self.ready = self.standing = True
         elif "error" in message and "failed" not in message:
+            self._failure_code = message.get("errno")
             self._fail(message["error"])
         else:
             with self._state:
@@ -298,7 +322,13 @@ class Broker:
             self._process.kill()
 
 
-def _file_user() -> tuple[int, int]:
+def _scratch() -> str:
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def guest_user() -> tuple[int, int]:
     """Who the guest is outside of its namespace: ourselves, or, where we are root, somebody without a name."""
     if os.getuid() != 0:
         return os.getuid(), os.getgid()

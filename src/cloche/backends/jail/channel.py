@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.ends import Ends, process_of, readable
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
+from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
-from cloche.isolation import Isolation
 from cloche.session.channel import NOTHING_COUNTED, Channel, Counted, Exit
 from cloche_guest.jail import messages
 
@@ -44,7 +44,7 @@ class JailChannel(Channel):
         self._ticket: Ticket | None = None
         self._handle = -1
         self._pid: int | None = None
-        self.isolation = Isolation.SEALED if seat.group is None else Isolation.METERED
+        self.isolation = seat.broker.mode.tier(metered=seat.group is not None)
         self._cell_cpu: float | None = None
         self._oom_kills = 0 if seat.group is None else seat.group.oom_kills()
         self.layers: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class JailChannel(Channel):
             options = {**options, "groups": len(groups), "memfd": bool(groups)}
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
-                if options.get("workspace"):
+                if options.get("workspace") and seat.broker.mode is Mode.SEALED:
                     tree = seat.broker.map_folder(options["workspace"])
                     lines.append(tree)
                 channel._ticket = seat.ticket = seat.broker.request(options, [*lines, *groups])

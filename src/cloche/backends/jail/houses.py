@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cloche.backends.jail.broker import IMPORT_PATIENCE, Broker
+from cloche.backends.jail.grounds import grounds
 from cloche.backends.jail.spares import Spares, Stock
+from cloche.backends.jail.tiers import Mode
 from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.errors import StartError
 from cloche.isolation import masked_layers
@@ -43,8 +45,9 @@ class House:
     background and takes over when it is ready; the old one ends with its last session. Nobody waits for imports.
     """
 
-    def __init__(self, preload: tuple[str, ...]) -> None:
+    def __init__(self, preload: tuple[str, ...], mode: Mode) -> None:
         self.preload = preload
+        self._mode = mode
         self.asked = 0
         self.stand_in: Callable[[], Broker | None] = lambda: None
         """Finds the jail that serves while there is none here."""
@@ -71,7 +74,7 @@ class House:
                 threads.run(broker.close)  # its sessions find out by themselves
                 self.serving = broker = None
             if broker is None and at_once:
-                self.serving = broker = _start(interpreter, self.preload)
+                self.serving = broker = _start(interpreter, self.preload, self._mode)
             outdated = broker is None or broker.interpreter is not interpreter or broker.sessions >= SESSIONS
             if outdated and self._settled.is_set() and not self._closed and time.monotonic() >= self._not_before:
                 self._settled.clear()
@@ -125,7 +128,7 @@ class House:
         """A jail that is ready. A module that ends the zygote, hangs it or leaves threads in it is left out."""
         left_out: dict[str, str] = {}
         while True:
-            broker = _start(interpreter, [name for name in self.preload if name not in left_out])
+            broker = _start(interpreter, [name for name in self.preload if name not in left_out], self._mode)
             with self._lock:
                 self._coming = broker
                 closed = self._closed
@@ -158,8 +161,8 @@ class House:
             broker.close()
 
 
-def _start(interpreter: Interpreter, preload: Sequence[str]) -> Broker:
-    broker = Broker(interpreter, preload)
+def _start(interpreter: Interpreter, preload: Sequence[str], mode: Mode) -> Broker:
+    broker = Broker(interpreter, preload, mode)
     broker.stock = Stock(broker)
     return broker
 
@@ -169,44 +172,44 @@ class Houses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, int, tuple[str, ...], bool], House] = {}
+        self._found: dict[tuple[str, int, tuple[str, ...], Mode, bool], House] = {}
         os.register_at_fork(after_in_child=self._forget)
 
     @contextmanager
-    def lease(self, interpreter: Interpreter, preload: tuple[str, ...]) -> Iterator[Broker]:
+    def lease(self, interpreter: Interpreter, preload: tuple[str, ...], mode: Mode = Mode.SEALED) -> Iterator[Broker]:
         """The jail to ask. The first session of a process never waits for imports, nor competes with them."""
         with ExitStack() as leases:
             broker = None
-            house = self._house(interpreter, preload)
+            house = self._house(interpreter, preload, mode)
             house.asked += 1
             if preload and house.asked > 1:
                 broker = leases.enter_context(house.lease(interpreter))
             if broker is None:
-                bare = self._house(interpreter, ())
+                bare = self._house(interpreter, (), mode)
                 broker = leases.enter_context(bare.lease(interpreter, at_once=True))
             assert broker is not None
             yield broker
 
     def trial(self, interpreter: Interpreter) -> None:
-        """Start a jail to see whether one can be had here; it is the one that the first session will use."""
+        """Start a jail and wait for it; it is the one that the first session will use."""
         with self.lease(interpreter, ()) as broker:
             broker.wait_ready()
 
-    def warm(self, interpreter: Interpreter, preload: tuple[str, ...]) -> House:
+    def warm(self, interpreter: Interpreter, preload: tuple[str, ...], mode: Mode = Mode.SEALED) -> House:
         """Wait for the imports of a set: for those who want to know how they went, or to start warm."""
-        house = self._house(interpreter, preload)
+        house = self._house(interpreter, preload, mode)
         house.asked += 1
         house.warm(interpreter)
         return house
 
-    def _house(self, interpreter: Interpreter, preload: tuple[str, ...]) -> House:
-        key = (interpreter.executable, os.getuid(), preload, LAYER in masked_layers())
+    def _house(self, interpreter: Interpreter, preload: tuple[str, ...], mode: Mode) -> House:
+        key = (interpreter.executable, os.getuid(), preload, mode, LAYER in masked_layers())
         with self._lock:
             house = self._found.get(key)
             if house is None:
-                house = self._found[key] = House(preload)
+                house = self._found[key] = House(preload, mode)
                 if preload:
-                    bare = self._found.setdefault((*key[:2], (), key[3]), House(()))
+                    bare = self._found.setdefault((*key[:2], (), *key[3:]), House((), mode))
                     house.stand_in = lambda: bare.serving
             return house
 
@@ -216,6 +219,7 @@ class Houses:
             found, self._found = self._found, {}
         for house in found.values():
             house.close()
+        grounds.close()
         upkeep.close()
 
     def _forget(self) -> None:

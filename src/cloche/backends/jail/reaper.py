@@ -17,22 +17,22 @@ from cloche.backends.jail.programs import programs
 from cloche.backends.jail.spawning import Child
 
 END_PATIENCE = 5.0
-# A folder among the arguments is one of groups, anything else is a file. `kill` and `read` are the shell's own; `rmdir`
-# is one process for all groups of a tree.
+# A folder is one of groups when it is one itself; anything else is ours to remove as it is. `kill` and `read` are the
+# shell's own; `rmdir` is one process for all groups of a tree.
 _SCRIPT = """
 trap "" 1 2 3 13 15
 while IFS= read -r line; do set -- "$@" "$line"; done
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   left=
   for path do
-    if [ -d "$path" ]; then
+    if [ -f "$path/cgroup.procs" ]; then
       for group in "$path"/*/; do
         [ -f "$group/cgroup.procs" ] || continue
         while read -r pid; do [ "$pid" -gt 1 ] && kill -9 "$pid"; done < "$group/cgroup.procs"
       done
       rmdir "$path"/*/ "$path"
     elif [ -e "$path" ]; then
-      rm -f "$path"
+      rm -rf "$path"
     fi
     [ -e "$path" ] && left=1
   done
@@ -53,7 +53,10 @@ def quietly(action, *args):
         return None
 for _ in range(20):
     for path in paths:
-        if not os.path.isdir(path):
+        if not os.path.isfile(path + "/cgroup.procs"):
+            if os.path.isdir(path):
+                import shutil
+                shutil.rmtree(path, ignore_errors=True)
             quietly(os.unlink, path)
             continue
         for group in [entry.path for entry in os.scandir(path) if entry.is_dir()]:
@@ -73,7 +76,7 @@ class Reaper:
     """A running reaper."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
-        """`paths`: files, and folders of groups."""
+        """`paths`: files, folders, and folders of groups."""
         self._told = {*paths}
         reader, self._writer = os.pipe()
         try:
@@ -91,7 +94,7 @@ class Reaper:
         return self._process.alive
 
     def tell(self, path: str) -> None:
-        """Of a file that is about to be made."""
+        """Of a file or folder that is about to be made."""
         if path not in self._told:
             self._told.add(path)
             with suppress(OSError):  # it is gone; the next start sweeps

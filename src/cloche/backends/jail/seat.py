@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.broker import Ticket
 from cloche.backends.jail.ends import process_of, readable
+from cloche.backends.jail.tiers import Mode
 from cloche.errors import BranchError, StartError
 from cloche.session.workspace import Workspace
 from cloche_guest.jail import messages, syscalls
@@ -57,7 +58,10 @@ class Seat:
     stays, empty, as long as there are others below it.
     """
 
-    def __init__(self, broker: Broker, given: str | None, limits: Limits, parent: Seat | None = None) -> None:
+    def __init__(
+        self, broker: Broker, given: str | None, limits: Limits, parent: Seat | None = None, *, private: bool = False
+    ) -> None:
+        """`given`: a folder of the host that is its workspace; `private`: nobody else's."""
         self.broker = broker
         self._limits = limits
         self.group = broker.make_group(limits)
@@ -65,6 +69,7 @@ class Seat:
         not missing in the other."""
         self.parent = parent
         self._given = given
+        self._private = private or given is None
         self._owner = os.getpid()
         self._workspace: JailWorkspace | None = None
         self.ticket: Ticket | None = None
@@ -109,7 +114,7 @@ class Seat:
             self._workspace = JailWorkspace(
                 Path(self._given or "/app"),
                 self.broker.user,
-                private=self._given is None,
+                private=self._private,
                 descriptor=self.answer().workspace,
             )
         return self._workspace
@@ -251,9 +256,7 @@ class Seat:
             with suppress(StartError):
                 self.answer()
             if ticket.seat >= 0:
-                with suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(ticket.seat, signal.SIGKILL)
-                readable(ticket.seat, END_PATIENCE)
+                self._end_pid_one(ticket.seat)
         if self.group is not None:
             self.group.remove()
         self.control.close()
@@ -262,3 +265,13 @@ class Seat:
                 with suppress(OSError):
                     os.close(descriptor)
         self.broker.let_go()
+
+    def _end_pid_one(self, handle: int) -> None:
+        """It takes its namespace along. A keeper, in its place, must be left the time to end the others itself."""
+        if self.broker.mode is Mode.CONFINED:
+            self.control.close()
+            if readable(handle, END_PATIENCE):
+                return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        readable(handle, END_PATIENCE)

@@ -20,6 +20,7 @@ from cloche.paths import sessions_dir
 from cloche.session.callback_threads import threads
 from cloche.session.hosts import Host
 from cloche.session.register import read_register, register
+from cloche.session.removal import remove_tree
 
 LAYER = "cgroup"
 
@@ -54,6 +55,13 @@ class Upkeep:
         untested = "" if meter.version == 1 else "; untested with memory"
         found = f"version {meter.version}{untested}: {', '.join(meter.controllers)}"
         return Layer(LAYER, True, f"{purpose} ({found})")
+
+    def tell(self, path: str) -> None:
+        """Of a file or folder that is about to be made, and is to go with this process."""
+        with self._lock:
+            self._open()
+            if self._reaper is not None:
+                self._reaper.tell(path)
 
     def _open(self) -> None:
         """Look for groups, start the reaper, then make the folder of groups: it has heard of it by then."""
@@ -122,8 +130,7 @@ class Leftover:
         """Whether it is gone now."""
         if self.is_group:
             return remove_groups(self.path)
-        with suppress(OSError):
-            os.unlink(self.path)
+        remove_tree(Path(self.path))
         return not os.path.lexists(self.path)
 
 

@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -184,6 +185,9 @@ static _Noreturn void serve(int host, int zygote)
 static int start(int host, int folders, int *zygote)
 {
     struct zygote_files files;
+    unsigned int allow = SECCOMP_RET_ALLOW;
+    if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &allow) < 0)
+        return failed("seccomp");
     if (open_zygote_files(&configuration, &files) < 0 || split_off(host, folders) < 0 || build_view(&trees) < 0)
         return -1;
     close(folders);

@@ -1,0 +1,136 @@
+"""Which wall the jail can have on this machine: tried, not read off version numbers.
+
+First the one of namespaces. Where those cannot be had, the one that Landlock and seccomp carry alone. Where not even
+that, none: the jail is refused, with what to type.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from cloche.errors import BackendUnavailableError
+from cloche.isolation import Isolation, Layer, masked_layers
+from cloche_guest.jail import syscalls
+
+
+class Mode(Enum):
+    """How a jail is built."""
+
+    SEALED = "sealed"
+    CONFINED = "confined"
+
+    def tier(self, *, metered: bool) -> Isolation:
+        """What its sessions have. Limits on a session as a whole make a sealed one a metered one."""
+        return Isolation.METERED if metered and self is Mode.SEALED else Isolation[self.name]
+
+
+_MASKED: Final = "masked by CLOCHE_MASK_LAYERS"
+_NEEDED = {
+    Mode.SEALED: ("namespaces", "network", "view", "seccomp", "capabilities"),
+    Mode.CONFINED: ("landlock", "seccomp", "capabilities"),
+}
+"""Layers without which a mode is not what it is called."""
+_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+"""Troubles that may be over in a moment: no reason to be content with a lesser wall."""
+_SWITCHES = (
+    ("user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
+    ("kernel/unprivileged_userns_clone", "0", "sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+)
+"""What forbids user namespaces, the value that does, and what to type as root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a mode cannot be had."""
+
+    why: str
+    code: int | None = None
+
+    @property
+    def passing(self) -> bool:
+        """Whether it may be gone when tried again."""
+        return self.code in _PASSING
+
+
+def forbidden(mode: Mode) -> Failure | None:
+    """Whether layers that it needs are switched off."""
+    off = [name for name in _NEEDED[mode] if name in masked_layers()]
+    return Failure(f"{', '.join(off)} {_MASKED}") if off else None
+
+
+def remedy_for_namespaces() -> str:
+    """What to type to get the sealed tier."""
+    if forbidden(Mode.SEALED) is not None:
+        return "unset CLOCHE_MASK_LAYERS"
+    for name, bad, command in _SWITCHES:
+        try:
+            found = Path("/proc/sys", name).read_text().strip()
+        except OSError:
+            continue
+        if found == bad:
+            return f"allow user namespaces: {command} (as root)"
+    return (
+        "allow user namespaces (in a container: --security-opt seccomp=unconfined, or a profile that permits unshare, "
+        "mount and pivot_root)"
+    )
+
+
+def remedy_for_confinement(failure: Failure) -> str:
+    """What to type to get the confined tier, which failed for this reason."""
+    if failure.code == errno.EACCES:
+        return "pass python=/path/to/a/python that every user can read, or run as an ordinary user"
+    if failure.code == errno.EPERM:
+        return "run as an ordinary user: root without the right to become another cannot start a guest"
+    return remedy_for_landlock()
+
+
+def remedy_for_landlock() -> str:
+    """What to type to get Landlock, all of it."""
+    if forbidden(Mode.CONFINED) is not None:
+        return "unset CLOCHE_MASK_LAYERS"
+    return "Linux 6.12 or later with Landlock switched on (lsm=landlock,... on the kernel's command line)"
+
+
+def refusal(failures: dict[Mode, Failure]) -> BackendUnavailableError:
+    """The error that says why there is no jail, and how to get one."""
+    reasons = "; ".join(f"{mode.value}: {failure.why}" for mode, failure in failures.items())
+    remedies = [remedy_for_namespaces()]
+    if Mode.CONFINED in failures:
+        remedies.append(remedy_for_confinement(failures[Mode.CONFINED]))
+    remedies.append("backend='native', which is no boundary")
+    remedy = "; or ".join(dict.fromkeys(remedies))
+    return BackendUnavailableError("the jail cannot run here", cause=reasons, remedy=remedy)
+
+
+def layers_of(mode: Mode) -> tuple[Layer, ...]:
+    """The layers of this wall on this machine: there or not, what they do, how to get them."""
+    sealed = mode is Mode.SEALED
+    landlock = syscalls.landlock_version()
+    namespaces = None if sealed else remedy_for_namespaces()
+    if sealed:
+        network = "an empty network namespace; only Unix sockets can be made"
+        line = f"a second line on files and signals (version {landlock})"
+    else:
+        network = "no socket can be made but connected pairs"
+        line = f"a list of paths that can be opened; no signals and sockets to the outside (version {landlock})"
+    layers = (
+        Layer("namespaces", sealed, "its own users, mounts, processes, IPC and host name", namespaces),
+        Layer("network", True, network),
+        Layer("view", sealed, "only the interpreter and system libraries exist, read-only", namespaces),
+        Layer("seccomp", True, "a list of allowed system calls"),
+        Layer("landlock", landlock >= 1, line, remedy_for_landlock()),
+        Layer("capabilities", True, "none, and no way to gain any"),
+        Layer("rlimits", True, "memory, processes, files and descriptors are bounded"),
+        Layer("environment", True, "built from nothing"),
+        Layer("lifeline", True, "everything ends when the host ends"),
+    )
+    masked = masked_layers()
+    return tuple(
+        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
+        for layer in layers
+    )

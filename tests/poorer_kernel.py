@@ -1,0 +1,62 @@
+"""Runs a command as if on a poorer kernel: ``python poorer_kernel.py WORD[,WORD] COMMAND ...``.
+
+A seccomp filter, which the command and all that it starts inherit, refuses what such a kernel would refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from cloche_guest.jail import filter as calls
+from cloche_guest.jail import syscalls
+
+E2BIG, ENOSYS, EOPNOTSUPP = 7, 38, 95
+_NAMESPACES = 0x7E020080
+
+
+def any_bit(argument: int, bits: int, error: int) -> list[calls.Instruction]:
+    """Refuse when one of these bits is set."""
+    return [(0x20, 0, 0, 16 + 8 * argument), (0x45, 0, 1, bits), *calls.refusal(error), *calls.permission()]
+
+
+def larger(argument: int, bound: int, error: int) -> list[calls.Instruction]:
+    """Refuse what is larger."""
+    return [(0x20, 0, 0, 16 + 8 * argument), (0x25, 0, 1, bound), *calls.refusal(error), *calls.permission()]
+
+
+KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
+    # user namespaces forbidden, as in most containers: unshare, clone, clone3
+    "no-namespaces": {
+        272: any_bit(0, _NAMESPACES, calls.EPERM),
+        56: any_bit(0, _NAMESPACES, calls.EPERM),
+        435: calls.refusal(ENOSYS),
+    },
+    "no-landlock": {444: calls.refusal(EOPNOTSUPP)},
+    # before version 6: the ruleset has no room for what keeps signals and abstract sockets inside
+    "old-landlock": {444: larger(1, 16, E2BIG)},
+    "no-seccomp": {317: calls.refusal(ENOSYS)},
+    # root without the right to become somebody else
+    "no-setuid": {117: calls.refusal(calls.EPERM), 119: calls.refusal(calls.EPERM)},
+}
+
+
+def main() -> None:
+    """Install the filter, become the command."""
+    words, command = sys.argv[1].split(","), sys.argv[2:]
+    program: list[calls.Instruction] = [(0x20, 0, 0, 0)]
+    for word in words:
+        for number, rule in KERNELS[word].items():
+            program += [(0x15, 0, len(rule), number), *rule]
+    program += calls.permission()
+    syscalls.no_new_privileges()
+    syscalls.install_filter(b"".join(struct.pack("HBBI", *instruction) for instruction in program), listener=False)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()
