@@ -44,6 +44,7 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
     return {
         "native": ("cloche.backends.native", "NativeBackend"),
         "jail": ("cloche.backends.jail.backend", "JailBackend"),
+        "daemon": ("cloche.backends.daemon.backend", "DaemonBackend"),
         "fake": ("cloche.testing", "FakeBackend"),
     }
 

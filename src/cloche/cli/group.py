@@ -19,6 +19,7 @@ COMMANDS = {
     "doctor": "Show what this machine can do, and how to get the rest.",
     "demo": "A guided tour that really runs.",
     "escapes": "Try every known way out of a sandbox.",
+    "daemon": "Start, stop and look at the daemon: one warm pool for all your processes.",
     "ps": "List the sessions of this machine.",
     "clean": "Remove what a crash left behind.",
     "config": "Show the settings in effect and where each comes from.",

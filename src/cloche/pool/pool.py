@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cloche.aio import AsyncSandbox
     from cloche.config import SandboxConfig
+    from cloche.policy import ExecutionPolicy
     from cloche.result import SandboxResult
 
 HEALTH = 1.0
@@ -201,6 +202,22 @@ class Pool:
         self._shelf.clear()
 
     # -- places --------------------------------------------------------------------------------
+
+    async def take_place(self, owner: str, policy: ExecutionPolicy) -> None:
+        """A place for a session that somebody else drives, within the owner's quota."""
+        self._refuse_closed()
+        account = self.account(owner)
+        account.open_session(policy)
+        try:
+            await self._find_place(owner, None)
+        except BaseException:
+            account.close_session(policy)
+            raise
+
+    def give_place_back(self, owner: str, policy: ExecutionPolicy) -> None:
+        """The end of `take_place`."""
+        self._places.leave(owner)
+        self.account(owner).close_session(policy)
 
     def _enrol(self, order: Order, sandbox: AsyncSandbox) -> PooledSession:
         session = PooledSession(self, order, sandbox, time.monotonic() + self.limits.lifetime_ms / 1000)

@@ -25,7 +25,8 @@ def encode_frame(message: dict[str, Any]) -> bytes:
 class FrameReader:
     """Cuts a byte stream into frames, within bounds."""
 
-    def __init__(self, max_frame: int, max_attachment: int) -> None:
+    def __init__(self, max_frame: int, max_attachment: int, who: str = "the guest") -> None:
+        self._who = who
         self._max_frame = max_frame
         self.max_attachment = max_attachment
         self._parts: list[bytes] = []
@@ -57,12 +58,12 @@ class FrameReader:
             elif len(line) > self._max_frame:
                 self._refuse_size(len(line))
             start = end + 1
-            message = _parse(line)
+            message = _parse(line, self._who)
             announced = message.get("attachment")
             if announced is None:
                 yield message, None
             elif type(announced) is not int or not 0 <= announced <= self.max_attachment:
-                raise ProtocolError("the guest announced an attachment that is not allowed", cause=word(announced))
+                raise ProtocolError(f"{self._who} announced an attachment that is not allowed", cause=word(announced))
             elif announced == 0:
                 yield message, b""
             else:
@@ -76,18 +77,18 @@ class FrameReader:
 
     def _refuse_size(self, size: int) -> None:
         raise ProtocolError(
-            "the guest sent a frame that is too large", cause=f"over {min(size, self._max_frame)} bytes"
+            f"{self._who} sent a frame that is too large", cause=f"over {min(size, self._max_frame)} bytes"
         )
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes, who: str) -> dict[str, Any]:
     try:
         text = line.decode("utf-8")
         message, end = _decode(text)
         if end != len(text) and text[end:].strip():
             raise ValueError(f"text after the object at {end}")
     except (ValueError, RecursionError) as exc:
-        raise ProtocolError("the guest sent a line that is not JSON", cause=str(exc)[:200]) from None
+        raise ProtocolError(f"{who} sent a line that is not JSON", cause=str(exc)[:200]) from None
     if type(message) is not dict or message.get("jsonrpc") != "2.0":
-        raise ProtocolError("the guest sent a frame that is not JSON-RPC 2.0")
+        raise ProtocolError(f"{who} sent a frame that is not JSON-RPC 2.0")
     return message

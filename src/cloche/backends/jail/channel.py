@@ -143,6 +143,11 @@ class JailChannel(Channel):
                 if handle >= 0:
                     signal.pidfd_send_signal(handle, number)
 
+    @property
+    def exit_pipe(self) -> int:
+        """On which the worker's end is told, once."""
+        return self._end
+
     def watch_exit(self) -> int | None:
         return self._end
 

@@ -1,0 +1,254 @@
+"""`daemon`: sessions that live in the daemon's warm house and are driven from here.
+
+The daemon makes a session and hands its descriptors over: the wire, the captured output, a handle of the process, the
+folder. From then on cells and bridge calls go straight between us and the guest, at the speed of the wall itself; the
+daemon is asked when something is made, branched or ended, and ends everything of ours when we are gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cloche.backends.daemon.link import Link, links
+from cloche.backends.daemon.places import Places
+from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
+from cloche.isolation import Isolation, Layer
+from cloche.session.channel import Availability, Backend, Channel, Exit
+from cloche.session.copying import SessionCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.workspace import Workspace
+
+PROBE_PATIENCE = 0.05
+PATIENCE = 30.0
+_DESCRIPTORS = 6
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class DaemonChannel(Channel):
+    """A session's descriptors, and a line to the daemon for the rest."""
+
+    def __init__(self, link: Link, said: Mapping[str, Any], descriptors: list[int]) -> None:
+        from cloche.backends.jail.seat import JailWorkspace
+
+        if len(descriptors) != _DESCRIPTORS:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise StartError("the daemon did not hand a session over")
+        wire, out, err, self._end, self._handle, self._folder = descriptors
+        self.link = link
+        self.number: int = said["channel"]
+        self.lease: str = said["lease"]
+        self.wire = socket.socket(fileno=wire)
+        self.wire.setblocking(False)
+        self.stdout, self.stderr = out, err
+        self.isolation = Isolation[said["isolation"]]
+        self.layers = tuple(said["layers"])
+        self.greeting = said["greeting"]
+        self.workspace = JailWorkspace(
+            Path(said["root"]), (said["uid"], said["gid"]), private=said["private"], descriptor=self._folder
+        )
+        self._pid: int | None = said["pid"]
+        self._exit: Exit | None = None
+        self._owner = os.getpid()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid
+
+    def interrupt(self, *, insist: bool) -> None:
+        self._signal(signal.SIGUSR2 if insist else signal.SIGINT)
+
+    def kill(self) -> None:
+        if self._owner == os.getpid():
+            self._signal(signal.SIGKILL)
+            self.link.tell("lend.kill", {"channel": self.number})
+
+    def end_children(self, seconds: float) -> None:
+        with suppress(ClocheError):
+            self.link.call("lend.end_children", {"channel": self.number, "seconds": seconds}, timeout=PATIENCE)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._owner == os.getpid():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
+
+    def watch_exit(self) -> int | None:
+        return self._end
+
+    def reap(self, timeout: float) -> Exit | None:
+        from cloche.backends.jail.ends import readable
+
+        if self._exit is None and readable(self._end, timeout):
+            text = os.read(self._end, 64)
+            code = int(text) if text else -signal.SIGKILL  # who would have told us is gone too
+            self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
+        return self._exit
+
+    def cpu_seconds(self) -> float | None:
+        try:
+            with open(f"/proc/{self._pid}/stat", "rb") as handle:
+                fields = handle.read().rpartition(b")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._owner == os.getpid():
+            self._signal(signal.SIGKILL)
+            with suppress(ClocheError):
+                self.link.call("lend.close", {"channel": self.number}, timeout=PATIENCE)
+        self.wire.close()
+        for descriptor in (self.stdout, self.stderr, self._end, self._handle, self._folder):
+            if descriptor is not None and descriptor >= 0:
+                os.close(descriptor)
+
+
+class DaemonCopy(SessionCopy):
+    """A copy of a session that the daemon prepares and the guest makes."""
+
+    def __init__(self, link: Link, method: str, params: Mapping[str, Any]) -> None:
+        self._link = link
+        said, _, _ = link.call(method, params, timeout=PATIENCE)
+        self.number: int = said["copy"]
+        self.params = said["params"]
+
+    def _ask(self, method: str) -> tuple[dict[str, Any], list[int]]:
+        try:
+            said, descriptors, _ = self._link.call(method, {"copy": self.number}, timeout=PATIENCE)
+        except BackendUnavailableError as exc:
+            raise BranchError("the daemon cannot go on with the copy", cause=str(exc)) from None
+        return said, descriptors
+
+    def requested(self) -> None:
+        self._link.tell("lend.requested", {"copy": self.number})
+
+    def conclude(self) -> Channel:
+        said, descriptors = self._ask("lend.conclude")
+        return DaemonChannel(self._link, said, descriptors) if descriptors else _Waiting()
+
+    def refresh(self) -> None:
+        self._link.tell("lend.refresh", {"copy": self.number})
+
+    def take_over(self) -> Channel:
+        return DaemonChannel(self._link, *self._ask("lend.take_over"))
+
+    def abandon(self) -> None:
+        with suppress(ClocheError):
+            self._ask("lend.abandon")
+
+
+class _Waiting(Channel):
+    """Stands for a savepoint that is there and stays with the daemon until it is wanted."""
+
+    def interrupt(self, *, insist: bool) -> None:
+        """Nothing runs in it."""
+
+    def kill(self) -> None:
+        """The daemon does that."""
+
+    def reap(self, timeout: float) -> Exit | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is held here."""
+
+
+class DaemonBackend(Backend):
+    """Asks a daemon of this user for sessions."""
+
+    name: ClassVar[str] = "daemon"
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"network", "threads", "subprocess", "packages", "fork", "savepoint", "protect_state"}
+    )
+    options: ClassVar[tuple[str, ...]] = ("python",)
+    workspace_inside: ClassVar[bool] = True
+
+    def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:
+        self._python = None if python is None else os.fspath(python)
+        self._places = Places.default()
+        self._lease: str | None = None
+        self._link: Link | None = None
+
+    @classmethod
+    def probe(cls, **_: Any) -> Availability:
+        if sys.platform != "linux":
+            return Availability(False, "needs Linux", "use native")
+        places = Places.default()
+        if not places.socket.exists():
+            return Availability(False, "no daemon runs", "cloche daemon start")
+        try:
+            link = links.get(places, PROBE_PATIENCE)
+            said = link.call("ping", timeout=PROBE_PATIENCE)[0]
+        except ClocheError as exc:
+            return Availability(False, f"the daemon does not answer: {exc.cause or exc.message}", exc.remedy or "")
+        layers = tuple(Layer(name, True, "of the daemon's wall") for name in said.get("layers", ()))
+        isolation = Isolation[said["isolation"]] if said.get("isolation") else None
+        return Availability(isolation is not None, said.get("trouble", ""), "cloche daemon logs", isolation, layers)
+
+    def expected_isolation(self) -> Isolation:
+        return Isolation.SEALED
+
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> DaemonChannel:
+        link = links.get(self._places, min(timeout, PATIENCE))
+        if link is not self._link:
+            self._link, self._lease = link, None
+        params = {
+            "lease": self._lease,
+            "policy": plain_policy(policy),
+            "python": self._python,
+            "workspace": None if workspace.private else str(workspace.root),
+        }
+        said, descriptors, _ = link.call("lend.open", params, timeout=max(timeout, 0.1))
+        channel = DaemonChannel(link, said, descriptors)
+        self._lease = channel.lease
+        return channel
+
+    def release(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None and self._link is not None:
+            with suppress(ClocheError):
+                self._link.call("lend.release", {"lease": lease}, timeout=PATIENCE)
+
+    @classmethod
+    def shut_down(cls) -> None:
+        links.close()
+
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> DaemonCopy:
+        assert isinstance(channel, DaemonChannel)
+        return DaemonCopy(channel.link, "lend.branch", {"channel": channel.number})
+
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> DaemonCopy:
+        assert isinstance(channel, DaemonChannel)
+        older = replaced.number if isinstance(replaced, DaemonCopy) else None
+        return DaemonCopy(channel.link, "lend.savepoint", {"channel": channel.number, "replaced": older})
+
+    def another(self) -> DaemonBackend:
+        return DaemonBackend(python=self._python)
+
+    def adopt(self, channel: Channel) -> None:
+        assert isinstance(channel, DaemonChannel)
+        self._link, self._lease = channel.link, channel.lease
+
+
+def plain_policy(policy: ExecutionPolicy) -> dict[str, Any]:
+    """As plain data; `ExecutionPolicy(**plain)` is the same policy."""
+    plain = {item.name: getattr(policy, item.name) for item in dataclasses.fields(policy)}
+    plain["environment"] = dict(policy.environment)
+    if policy.minimum_isolation is not None:
+        plain["minimum_isolation"] = policy.minimum_isolation.name
+    return plain

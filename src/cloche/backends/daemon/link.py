@@ -1,0 +1,179 @@
+"""A client's connection to the daemon: JSON-RPC 2.0 over a Unix socket, and descriptors that come with answers."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from array import array
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cloche import errors
+from cloche.backends.daemon.places import Places
+from cloche.errors import BackendUnavailableError, ClocheError, ProtocolError, RequestError
+from cloche.session.frames import FrameReader, encode_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_FRAME = 1 << 24
+MAX_ATTACHMENT = 1 << 30
+MAX_DESCRIPTORS = 16
+_ROOM = socket.CMSG_SPACE(MAX_DESCRIPTORS * array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
+GONE = "the daemon is gone"
+_KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)}
+
+
+class Link:
+    """One connection. Calls of several threads take turns; what needs no answer does not wait for them."""
+
+    def __init__(self, places: Places, timeout: float) -> None:
+        """Connect and prove who we are. Raises `BackendUnavailableError` when nobody answers in time."""
+        self.owner = os.getpid()
+        self.alive = True
+        self._calling = threading.Lock()
+        self._sending = threading.Lock()
+        self._numbers = 0
+        self._frames = FrameReader(MAX_FRAME, MAX_ATTACHMENT, "the daemon")
+        self._arrived: list[tuple[dict[str, Any], bytes | None]] = []
+        self._descriptors: list[int] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        token = places.read_token()
+        try:
+            self._socket.settimeout(timeout)
+            self._socket.connect(str(places.socket))
+            if token is None:
+                raise OSError("its token cannot be read")
+            self.greeting, _, _ = self.call("auth", {"token": token}, timeout=timeout)
+        except (OSError, ClocheError) as exc:
+            self.close()
+            raise BackendUnavailableError(
+                "no daemon answers", cause=str(exc), remedy="cloche daemon start (cloche daemon status tells more)"
+            ) from None
+
+    def call(
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float
+    ) -> tuple[dict[str, Any], list[int], bytes | None]:
+        """Ask and wait: the result, the descriptors that came with it, and raw bytes."""
+        with self._calling:
+            number = self._send(method, params, answered=True)
+            end = time.monotonic() + timeout
+            while True:
+                message, attachment = self._next(end)
+                if message.get("id") == number and "method" not in message:
+                    break
+        found, self._descriptors = self._descriptors, []
+        if "error" in message:
+            for descriptor in found:
+                os.close(descriptor)
+            raise read_error(message["error"])
+        return dict(message.get("result") or {}), found, attachment
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Say something that is not answered."""
+        with suppress(ClocheError):
+            self._send(method, params, answered=False)
+
+    def _send(self, method: str, params: Mapping[str, Any] | None, *, answered: bool) -> int:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
+        with self._sending:
+            if not self.alive or self.owner != os.getpid():
+                raise BackendUnavailableError(GONE, remedy="cloche daemon start")
+            self._numbers += 1
+            if answered:
+                message["id"] = self._numbers
+            try:
+                self._socket.sendall(encode_frame(message))
+            except OSError as exc:
+                self._lose(str(exc))
+            return self._numbers
+
+    def _next(self, end: float) -> tuple[dict[str, Any], bytes | None]:
+        while not self._arrived:
+            left = end - time.monotonic()
+            poll = select.poll()
+            poll.register(self._socket.fileno(), select.POLLIN)
+            if left <= 0 or not poll.poll(left * 1000):
+                self._lose("it does not answer")
+            try:
+                data, rights, _, _ = self._socket.recvmsg(1 << 16, _ROOM, socket.MSG_CMSG_CLOEXEC)
+            except OSError as exc:
+                self._lose(str(exc))
+            for _, _, payload in rights:
+                numbers = array("i")
+                numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
+                self._descriptors += numbers
+            if not data:
+                self._lose("it closed the connection")
+            try:
+                self._arrived += self._frames.feed(data)
+            except ProtocolError as exc:
+                self._lose(str(exc))
+        return self._arrived.pop(0)
+
+    def _lose(self, why: str) -> None:
+        self.alive = False
+        raise BackendUnavailableError(GONE, cause=why, remedy="cloche daemon start; the next call tries again")
+
+    def close(self) -> None:
+        """Leave. The daemon ends what was ours."""
+        self.alive = False
+        self._socket.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+
+
+class Links:
+    """One connection for this process; a forked child makes its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[Places, Link] = {}
+        os.register_at_fork(after_in_child=self._forget)
+
+    def get(self, places: Places, timeout: float) -> Link:
+        """The live connection, or a new one."""
+        with self._lock:
+            link = self._found.get(places)
+            if link is None or not link.alive:
+                if link is not None:
+                    link.close()
+                link = self._found[places] = Link(places, timeout)
+            return link
+
+    def close(self) -> None:
+        """Leave all daemons."""
+        with self._lock:
+            found, self._found = self._found, {}
+        for link in found.values():
+            link.close()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        found, self._found = self._found, {}
+        for link in found.values():
+            link.close()
+
+
+links = Links()
+
+
+def read_error(said: Any) -> ClocheError:
+    """The error that the daemon reported, as if it had been raised here."""
+    data = said.get("data") if isinstance(said, dict) else None
+    data = data if isinstance(data, dict) else {}
+    message = str(said.get("message", "refused")) if isinstance(said, dict) else "refused"
+    kind = _KINDS.get(str(data.get("type")), RequestError)
+    extra = {name: str(data[name]) for name in ("cause", "remedy") if data.get(name) is not None}
+    special = {"unsupported": "capability", "quota": "quota", "call_timeout": "session_state", "bad_policy": "field"}
+    name = special.get(kind.code)
+    if name is not None:
+        extra[name] = str(data.get(name, ""))
+    try:
+        return kind(message, **extra)
+    except TypeError:
+        return RequestError(message, cause=extra.get("cause"), remedy=extra.get("remedy"))

@@ -1,0 +1,66 @@
+"""Where a daemon and its clients meet: files in one folder that belongs to the user alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+SOCKET_VARIABLE = "CLOCHE_DAEMON_SOCKET"
+FOLDER = "~/.rlm"
+PIPE = r"\\.\pipe\rlm-daemon"
+"""The meeting place on Windows; untested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The socket, and what lies beside it."""
+
+    socket: Path
+
+    @classmethod
+    def default(cls) -> Places:
+        """``$CLOCHE_DAEMON_SOCKET``, or ``~/.rlm/daemon.sock``."""
+        named = os.environ.get(SOCKET_VARIABLE)
+        return cls(Path(named) if named else Path(os.path.expanduser(FOLDER)) / "daemon.sock")
+
+    @property
+    def folder(self) -> Path:
+        """Only its owner can enter it."""
+        return self.socket.parent
+
+    def _beside(self, suffix: str) -> Path:
+        return self.socket.with_suffix(suffix)
+
+    @property
+    def pid(self) -> Path:
+        """Who the daemon is, and since when."""
+        return self._beside(".pid")
+
+    @property
+    def token(self) -> Path:
+        """What a client must know; new at each start."""
+        return self._beside(".token")
+
+    @property
+    def lock(self) -> Path:
+        """Held as long as the daemon lives."""
+        return self._beside(".lock")
+
+    @property
+    def log(self) -> Path:
+        """What it has to say."""
+        return self._beside(".log")
+
+    def read_token(self) -> str | None:
+        """The token, where it lies as it should: ours, and for nobody else to read."""
+        try:
+            descriptor = os.open(self.token, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with open(descriptor) as handle:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+                return None
+            return handle.read(256).strip() or None

@@ -1,0 +1,1 @@
+"""The daemon: one warm house for all processes of a user."""

@@ -1,0 +1,224 @@
+"""One client of the daemon: who it is, what it asks, and what is asked of it."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import SocketAttribute, UNIXSocketStream
+
+from cloche import __version__
+from cloche.daemon.lending import LendingDesk
+from cloche.daemon.sessions import SessionDesk
+from cloche.errors import ClocheError, ProtocolError
+from cloche.session.frames import FrameReader, encode_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anyio.abc import TaskGroup
+
+    from cloche.daemon.server import Daemon
+
+PROTOCOL = 1
+MAX_FRAME = 1 << 24
+MAX_ATTACHMENT = 1 << 30
+FIRST_FRAME = 4096
+"""Bytes that a stranger may send."""
+INTRODUCTION = 5.0
+"""Seconds that a stranger has."""
+MOST_REQUESTS = 256
+"""Under way at once; a client that asks for more is read no further until one is answered."""
+UNAUTHORISED, FAILED, NO_METHOD, BAD_REQUEST = -32001, -32000, -32601, -32600
+
+
+class Refusal(Exception):
+    """An answer that is an error of the protocol itself."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """Speaks JSON-RPC 2.0 with one client, in both directions."""
+
+    def __init__(self, daemon: Daemon, stream: UNIXSocketStream) -> None:
+        self._daemon = daemon
+        self._stream = stream
+        self._sending = anyio.Lock()
+        self._room = anyio.Semaphore(MOST_REQUESTS)
+        self._frames = FrameReader(FIRST_FRAME, 0, "the client")
+        self._asked: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
+        self._next_id = 0
+        self._group: TaskGroup | None = None
+        self.owner = ""
+        self._methods: dict[str, Callable[..., Any]] = {}
+        self._desks: list[Any] = []
+
+    async def serve(self) -> None:
+        """Until the client goes away or misbehaves. What it had is ended then, unless it was detached."""
+        uid, pid = peer_of(self._stream)
+        if uid not in (None, self._daemon.uid, 0):
+            return
+        try:
+            async with anyio.create_task_group() as self._group:
+                with anyio.move_on_after(INTRODUCTION) as patience:
+                    if not await self._introduce(pid):
+                        return
+                if patience.cancelled_caught:
+                    return
+                await self._listen()
+                self._group.cancel_scope.cancel()
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ProtocolError, OSError):
+            pass
+        finally:
+            with anyio.CancelScope(shield=True):
+                for desk in self._desks:
+                    await desk.close()
+                await self._stream.aclose()
+
+    async def _introduce(self, pid: int | None) -> bool:
+        """The first frame must prove that the client may be here."""
+        while True:
+            for message, _ in self._frames.feed(await self._stream.receive()):
+                params = message.get("params")
+                token = params.get("token") if isinstance(params, dict) else None
+                known = isinstance(token, str) and secrets.compare_digest(token.encode(), self._daemon.token.encode())
+                if message.get("method") != "auth" or not known:
+                    wrong = (
+                        "the token is wrong" if message.get("method") == "auth" else "call auth with the token first"
+                    )
+                    await self._send({"id": message.get("id"), "error": {"code": UNAUTHORISED, "message": wrong}})
+                    return False
+                self.owner = str(params.get("owner") or f"process {pid}")[:100]  # type: ignore[union-attr]  # a dict: it had a token
+                self._frames = FrameReader(MAX_FRAME, MAX_ATTACHMENT, "the client")
+                lending, sessions = LendingDesk(self._daemon.pool, self.owner), SessionDesk(self._daemon, self)
+                self._desks = [lending, sessions]
+                self._methods = {**sessions.methods, **lending.methods, "ping": self._ping, "stats": self._stats}
+                greeting = {"authenticated": True, "protocol": PROTOCOL, "version": __version__, "owner": self.owner}
+                await self._send({"id": message.get("id"), "result": greeting})
+                return True
+
+    async def _listen(self) -> None:
+        assert self._group is not None
+        while True:
+            for message, attachment in self._frames.feed(await self._stream.receive(1 << 16)):
+                self._daemon.touch()
+                if "method" in message:
+                    await self._room.acquire()
+                    self._group.start_soon(self._answer, message, attachment)
+                else:
+                    self._take_reply(message)
+
+    # -- what it asks --------------------------------------------------------------------------
+
+    async def _answer(self, message: dict[str, Any], attachment: bytes | None) -> None:
+        descriptors: list[int] = []
+        body: bytes | None = None
+        try:
+            reply = await self._call(message, attachment)
+            result, *extra = reply if isinstance(reply, tuple) else (reply,)
+            for part in extra:
+                if isinstance(part, bytes):
+                    body = part
+                else:
+                    descriptors = part
+            said: dict[str, Any] = {"result": result}
+        except Refusal as exc:
+            said = {"error": {"code": exc.code, "message": str(exc)}}
+        except ClocheError as exc:
+            said = {"error": plain_error(exc)}
+        except (TypeError, ValueError, KeyError, AttributeError) as exc:
+            said = {"error": {"code": BAD_REQUEST, "message": f"{type(exc).__name__}: {exc}"[:500]}}
+        finally:
+            self._room.release()
+        if message.get("id") is not None:
+            await self._send({"id": message["id"], **said}, descriptors, body)
+
+    async def _call(self, message: dict[str, Any], attachment: bytes | None) -> Any:
+        method = self._methods.get(str(message.get("method")))
+        params = message.get("params", {})
+        if method is None:
+            raise Refusal(NO_METHOD, f"there is no method {str(message.get('method'))[:60]!r}")
+        if not isinstance(params, dict):
+            raise Refusal(BAD_REQUEST, "params must be an object")
+        if attachment is not None:
+            params = {**params, "attachment": attachment}
+        return await method(params)
+
+    async def _ping(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return self._daemon.describe()
+
+    async def _stats(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._daemon.describe(), "pool": self._daemon.pool.stats()}
+
+    # -- what is asked of it -------------------------------------------------------------------
+
+    async def ask(self, method: str, params: dict[str, Any]) -> Any:
+        """Ask the client and wait for its answer; raises what it answers with."""
+        self._next_id += 1
+        number = self._next_id
+        answered = anyio.Event()
+        replies: list[dict[str, Any]] = []
+        self._asked[number] = (answered, replies)
+        try:
+            await self._send({"id": number, "method": method, "params": params})
+            await answered.wait()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True), anyio.move_on_after(1):
+                await self.tell("cancelled", {"id": number})
+            raise
+        finally:
+            del self._asked[number]
+        if "error" in replies[0]:
+            error = replies[0]["error"]
+            raise RuntimeError(str(error.get("message", "") if isinstance(error, dict) else error)[:1000])
+        return replies[0].get("result")
+
+    async def tell(self, method: str, params: dict[str, Any]) -> None:
+        """Say something to the client. While it does not read, whoever prints to it waits, and nobody else."""
+        await self._send({"method": method, "params": params})
+
+    def _take_reply(self, message: dict[str, Any]) -> None:
+        asked = self._asked.get(message.get("id"))  # type: ignore[arg-type]  # whatever was sent is not there
+        if asked is not None:
+            answered, replies = asked
+            replies.append(message)
+            answered.set()
+
+    async def _send(
+        self, message: dict[str, Any], descriptors: list[int] | None = None, body: bytes | None = None
+    ) -> None:
+        frame: dict[str, Any] = {"jsonrpc": "2.0", **message}
+        if body is not None:
+            frame["attachment"] = len(body)
+        data = encode_frame(frame)
+        async with self._sending:
+            if descriptors:
+                await self._stream.send_fds(data[:1], descriptors)
+                data = data[1:]
+            await self._stream.send(data)
+            if body is not None:
+                await self._stream.send(body)
+
+
+def plain_error(exc: ClocheError) -> dict[str, Any]:
+    """An error that the client can raise as what it is."""
+    data: dict[str, Any] = {"type": exc.code, "cause": exc.cause, "remedy": exc.remedy}
+    for name in ("capability", "quota", "session_state", "field"):
+        if hasattr(exc, name):
+            data[name] = getattr(exc, name)
+    return {"code": FAILED, "message": exc.message, "data": data}
+
+
+def peer_of(stream: UNIXSocketStream) -> tuple[int | None, int | None]:
+    """(user, process) at the other end, by the system's word; None where it has none."""
+    raw = stream.extra(SocketAttribute.raw_socket)
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None, None
+    pid, uid, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return uid, pid

@@ -1,0 +1,227 @@
+"""Sessions that are handed over to a client: made, branched and ended here, driven there."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from cloche.backends.jail.backend import JailBackend
+from cloche.backends.jail.channel import JailChannel
+from cloche.errors import RequestError
+from cloche.policy import ExecutionPolicy
+from cloche.session.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloche.pool.pool import Pool
+    from cloche.session.copying import SessionCopy
+
+    Answer = tuple[dict[str, Any], list[int]]
+
+OPEN_PATIENCE = 30.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """A place of the pool with a session in it that somebody else drives."""
+
+    backend: JailBackend
+    policy: ExecutionPolicy
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+@dataclass(slots=True)
+class _Lent:
+    lease: Lease
+    channel: JailChannel
+
+
+@dataclass(slots=True)
+class _Copying:
+    copy: SessionCopy
+    lease: Lease
+    waits: bool
+
+
+class LendingDesk:
+    """What one client has been given."""
+
+    def __init__(self, pool: Pool, owner: str) -> None:
+        self._pool = pool
+        self._owner = owner
+        self._numbers = itertools.count(1)
+        self._leases: dict[str, Lease] = {}
+        self._channels: dict[int, _Lent] = {}
+        self._copies: dict[int, _Copying] = {}
+        self.methods: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            "lend.open": self._open,
+            "lend.kill": self._kill,
+            "lend.end_children": self._end_children,
+            "lend.close": self._close,
+            "lend.release": self._release,
+            "lend.branch": self._branch,
+            "lend.savepoint": self._savepoint,
+            "lend.requested": self._requested,
+            "lend.refresh": self._refresh,
+            "lend.conclude": self._conclude,
+            "lend.take_over": self._take_over,
+            "lend.abandon": self._abandon,
+        }
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    async def _open(self, params: Mapping[str, Any]) -> Answer:
+        policy = read_policy(params.get("policy"))
+        lease = self._leases.get(str(params.get("lease")))
+        if lease is None:
+            await self._pool.take_place(self._owner, policy)
+            try:
+                lease = Lease(JailBackend(python=params.get("python")), policy)
+            except BaseException:
+                self._pool.give_place_back(self._owner, policy)
+                raise
+            self._leases[lease.id] = lease
+        given = params.get("workspace")
+        place = Workspace(Path(given or "/app"), private=given is None)
+        try:
+            channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
+            return await anyio.to_thread.run_sync(self._hand_over, lease, channel)
+        except BaseException:
+            await self._release({"lease": lease.id})
+            raise
+
+    def _hand_over(self, lease: Lease, channel: JailChannel) -> Answer:
+        """Waits for the handles of a session that is still being made."""
+        number = next(self._numbers)
+        workspace = channel.seat.workspace
+        ends = channel.ends
+        handles = [channel.exit_pipe, channel.handle(), workspace.descriptor]
+        descriptors = [ends.wire.fileno(), ends.stdout, ends.stderr, *handles]
+        self._channels[number] = _Lent(lease, channel)
+        uid, gid = channel.seat.broker.user
+        said = {
+            "channel": number, "lease": lease.id, "pid": channel.pid, "isolation": channel.isolation.name,
+            "layers": list(channel.layers), "greeting": dict(channel.greeting), "root": str(workspace.root),
+            "private": workspace.private, "uid": uid, "gid": gid,
+        }  # fmt: skip
+        return said, descriptors
+
+    def _find(self, params: Mapping[str, Any]) -> _Lent:
+        lent = self._channels.get(params.get("channel"))  # type: ignore[arg-type]  # whatever was sent is not there
+        if lent is None:
+            raise RequestError("there is no such channel of yours")
+        return lent
+
+    async def _kill(self, params: Mapping[str, Any]) -> Answer:
+        await anyio.to_thread.run_sync(self._find(params).channel.kill)
+        return {}, []
+
+    async def _end_children(self, params: Mapping[str, Any]) -> Answer:
+        channel, seconds = self._find(params).channel, float(params.get("seconds", 0))
+        await anyio.to_thread.run_sync(channel.end_children, seconds)
+        return {}, []
+
+    async def _close(self, params: Mapping[str, Any]) -> Answer:
+        lent = self._channels.pop(params.get("channel"), None)  # type: ignore[arg-type]  # as above
+        if lent is not None:
+            await anyio.to_thread.run_sync(lent.channel.close)
+        return {}, []
+
+    async def _release(self, params: Mapping[str, Any]) -> Answer:
+        lease = self._leases.pop(str(params.get("lease")), None)
+        if lease is not None:
+            for number in [number for number, lent in self._channels.items() if lent.lease is lease]:
+                await self._close({"channel": number})
+            for number in [number for number, copying in self._copies.items() if copying.lease is lease]:
+                await self._abandon({"copy": number})
+            try:
+                await anyio.to_thread.run_sync(lease.backend.release)
+            finally:
+                self._pool.give_place_back(self._owner, lease.policy)
+        return {}, []
+
+    # -- copies --------------------------------------------------------------------------------
+
+    async def _branch(self, params: Mapping[str, Any]) -> Answer:
+        lent = self._find(params)
+        policy = lent.lease.policy
+        await self._pool.take_place(self._owner, policy)
+        try:
+            copy = await anyio.to_thread.run_sync(lent.lease.backend.branch, lent.channel, policy)
+        except BaseException:
+            self._pool.give_place_back(self._owner, policy)
+            raise
+        lease = Lease(lent.lease.backend.another(), policy)
+        self._leases[lease.id] = lease
+        return self._note(_Copying(copy, lease, waits=False))
+
+    async def _savepoint(self, params: Mapping[str, Any]) -> Answer:
+        lent = self._find(params)
+        older = self._copies.get(params.get("replaced"))  # type: ignore[arg-type]  # as above
+        backend, policy = lent.lease.backend, lent.lease.policy
+        copy = await anyio.to_thread.run_sync(
+            backend.savepoint, lent.channel, policy, None if older is None else older.copy
+        )
+        return self._note(_Copying(copy, lent.lease, waits=True))
+
+    def _note(self, copying: _Copying) -> Answer:
+        number = next(self._numbers)
+        self._copies[number] = copying
+        return {"copy": number, "params": copying.copy.params}, []
+
+    def _copy(self, params: Mapping[str, Any]) -> _Copying:
+        copying = self._copies.get(params.get("copy"))  # type: ignore[arg-type]  # as above
+        if copying is None:
+            raise RequestError("there is no such copy of yours")
+        return copying
+
+    async def _requested(self, params: Mapping[str, Any]) -> Answer:
+        await anyio.to_thread.run_sync(self._copy(params).copy.requested)
+        return {}, []
+
+    async def _refresh(self, params: Mapping[str, Any]) -> Answer:
+        await anyio.to_thread.run_sync(self._copy(params).copy.refresh)
+        return {}, []
+
+    async def _conclude(self, params: Mapping[str, Any]) -> Answer:
+        copying = self._copy(params)
+        channel = await anyio.to_thread.run_sync(copying.copy.conclude)
+        if copying.waits:
+            return {}, []
+        return await self._become(params, copying, channel)
+
+    async def _take_over(self, params: Mapping[str, Any]) -> Answer:
+        copying = self._copy(params)
+        return await self._become(params, copying, await anyio.to_thread.run_sync(copying.copy.take_over))
+
+    async def _become(self, params: Mapping[str, Any], copying: _Copying, channel: Any) -> Answer:
+        del self._copies[params["copy"]]
+        copying.lease.backend.adopt(channel)
+        return await anyio.to_thread.run_sync(self._hand_over, copying.lease, channel)
+
+    async def _abandon(self, params: Mapping[str, Any]) -> Answer:
+        copying = self._copies.pop(params.get("copy"), None)  # type: ignore[arg-type]  # as above
+        if copying is not None:
+            await anyio.to_thread.run_sync(copying.copy.abandon)
+            if not copying.waits:
+                await self._release({"lease": copying.lease.id})
+        return {}, []
+
+    async def close(self) -> None:
+        """The client is gone: end all that it had."""
+        for lease in list(self._leases):
+            await self._release({"lease": lease})
+
+
+def read_policy(said: Any) -> ExecutionPolicy:
+    """A policy as a client sent it; what is wrong in it is named."""
+    if not isinstance(said, dict):
+        return ExecutionPolicy()
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    return ExecutionPolicy().replace(**plain)

@@ -1,0 +1,180 @@
+"""The daemon itself: a socket, a pool, and a tidy end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from cloche import __version__
+from cloche.backends.daemon.places import Places
+from cloche.daemon.connection import Connection
+from cloche.daemon.sessions import Routes
+from cloche.errors import ClocheError, MachineError
+from cloche.paths import private_folder
+from cloche.pool import Pool, PoolLimits
+from cloche.session.folder import process_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import IO
+
+    from anyio.abc import SocketListener, UNIXSocketStream
+
+MOST_CONNECTIONS = 1024
+DRAIN = 10.0
+"""Seconds that cells have to end in when the daemon is asked to stop."""
+IDLE_LOOK = 1.0
+
+
+class Daemon:
+    """Serves one user's processes until it is told to stop, or nobody has come for a while."""
+
+    def __init__(
+        self,
+        places: Places,
+        *,
+        limits: PoolLimits | None = None,
+        config: Mapping[str, Any] | None = None,
+        idle_exit: float | None = None,
+    ) -> None:
+        self.places = places
+        self.uid = os.getuid()
+        self.token = secrets.token_hex(32)
+        self.pool = Pool(limits, config=config or {"backend": "jail"})
+        self.routes = Routes(self.pool)
+        self._idle_exit = idle_exit
+        self._started = self._last_heard = time.monotonic()
+        self._connections = 0
+        self._wall: dict[str, Any] = {}
+        self._lock: IO[str] | None = None
+
+    # -- for its connections -------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Somebody is there."""
+        self._last_heard = time.monotonic()
+
+    def describe(self) -> dict[str, Any]:
+        """What a client may want to know before it asks for more."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime": round(time.monotonic() - self._started, 3),
+            "connections": self._connections,
+            "sessions": self.pool.stats()["live"],
+            **self._wall,
+        }
+
+    # -- life ----------------------------------------------------------------------------------
+
+    async def serve(self, on_ready: Callable[[], None]) -> None:
+        """Until SIGTERM or SIGINT, or until nobody has come for `idle_exit` seconds."""
+        self._take_house()
+        try:
+            listener = await self._listen()
+            async with self.pool, anyio.create_task_group() as group:
+                await anyio.to_thread.run_sync(self._warm_up)
+                group.start_soon(self._accept, listener)
+                on_ready()
+                await self._until_the_end()
+                await listener.aclose()
+                await self._drain()
+                group.cancel_scope.cancel()
+        finally:
+            self._leave_house()
+
+    def _take_house(self) -> None:
+        """One daemon in one place. The lock goes with the process, however it ends."""
+        private_folder(self.places.folder)
+        self._lock = open(self.places.lock, "a")  # noqa: SIM115 - held as long as we live
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MachineError(
+                "a daemon is running already", cause=str(self.places.socket), remedy="cloche daemon status"
+            ) from None
+        for left in (self.places.socket, self.places.token, self.places.pid):
+            with suppress(FileNotFoundError):
+                left.unlink()  # of one that was killed: nobody else can hold the lock
+        _write_private(self.places.token, self.token + "\n")
+        _write_private(self.places.pid, f"{os.getpid()} {process_start(os.getpid())}\n")
+
+    def _leave_house(self) -> None:
+        for ours in (self.places.socket, self.places.token, self.places.pid):
+            with suppress(OSError):
+                ours.unlink()
+        if self._lock is not None:
+            self._lock.close()
+
+    async def _listen(self) -> SocketListener:
+        before = os.umask(0o177)
+        try:
+            return await anyio.create_unix_listener(self.places.socket, mode=0o600, backlog=512)
+        finally:
+            os.umask(before)
+
+    def _warm_up(self) -> None:
+        """Find out what wall there is, and start what sessions come from."""
+        from cloche.factory import find_backend
+
+        try:
+            found = find_backend("jail").probe()
+        except ClocheError as exc:
+            self._wall = {"trouble": str(exc)}
+            return
+        if found.available and found.isolation is not None:
+            layers = [layer.name for layer in found.layers if layer.active]
+            self._wall = {"isolation": found.isolation.name, "layers": layers}
+        else:
+            self._wall = {"trouble": found.reason, "remedy": found.remedy}
+
+    async def _accept(self, listener: SocketListener) -> None:
+        async def handle(stream: UNIXSocketStream) -> None:
+            if self._connections >= MOST_CONNECTIONS:
+                await stream.aclose()
+                return
+            self._connections += 1
+            self.touch()
+            try:
+                await Connection(self, stream).serve()
+            finally:
+                self._connections -= 1
+                self.touch()
+
+        with suppress(anyio.ClosedResourceError):
+            await listener.serve(handle)  # type: ignore[arg-type]  # a listener on a Unix socket gives Unix streams
+
+    async def _until_the_end(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with anyio.create_task_group() as group:
+
+                async def watch_idleness() -> None:
+                    while self._idle_exit is not None:
+                        await anyio.sleep(min(IDLE_LOOK, self._idle_exit))
+                        if not self._connections and time.monotonic() - self._last_heard > self._idle_exit:
+                            group.cancel_scope.cancel()
+
+                group.start_soon(watch_idleness)
+                async for _ in signals:
+                    group.cancel_scope.cancel()
+                    return
+
+    async def _drain(self) -> None:
+        """Cells that run may end; new ones find the door closed."""
+        with anyio.move_on_after(DRAIN):
+            while self.pool.stats()["running"]:  # noqa: ASYNC110 - for the last moments of a process
+                await anyio.sleep(0.02)
+
+
+def _write_private(path: Any, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as handle:
+        handle.write(text)
