@@ -13,6 +13,8 @@ from hypothesis import settings
 # In CI the examples are the same each time: a run tells of the change, not of luck.
 settings.register_profile("cloche", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("cloche")
+# A daemon of whoever runs the tests is none of their business; tests that want one start their own.
+os.environ["CLOCHE_DAEMON_SOCKET"] = "/nonexistent/daemon.sock"
 
 
 def skip_reasons(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> Counter[str]:

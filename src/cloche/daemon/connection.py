@@ -117,6 +117,19 @@ class Connection:
     # -- what it asks --------------------------------------------------------------------------
 
     async def _answer(self, message: dict[str, Any], attachment: bytes | None) -> None:
+        self._daemon.requests += 1
+        try:
+            said, descriptors, body = await self._reply(message, attachment)
+            if message.get("id") is not None:
+                await self._send({"id": message["id"], **said}, descriptors, body)
+        finally:
+            self._room.release()
+            self._daemon.requests -= 1
+
+    async def _reply(
+        self, message: dict[str, Any], attachment: bytes | None
+    ) -> tuple[dict[str, Any], list[int], bytes | None]:
+        """(result or error, descriptors, raw bytes)."""
         descriptors: list[int] = []
         body: bytes | None = None
         try:
@@ -134,10 +147,7 @@ class Connection:
             said = {"error": plain_error(exc)}
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             said = {"error": {"code": BAD_REQUEST, "message": f"{type(exc).__name__}: {exc}"[:500]}}
-        finally:
-            self._room.release()
-        if message.get("id") is not None:
-            await self._send({"id": message["id"], **said}, descriptors, body)
+        return said, descriptors, body
 
     async def _call(self, message: dict[str, Any], attachment: bytes | None) -> Any:
         method = self._methods.get(str(message.get("method")))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
 
-    from anyio.abc import SocketListener, UNIXSocketStream
+    from anyio.abc import SocketListener, TaskGroup, UNIXSocketStream
 
 MOST_CONNECTIONS = 1024
 DRAIN = 10.0
@@ -53,6 +53,8 @@ class Daemon:
         self._idle_exit = idle_exit
         self._started = self._last_heard = time.monotonic()
         self._connections = 0
+        self.requests = 0
+        """Under way now."""
         self._wall: dict[str, Any] = {}
         self._lock: IO[str] | None = None
 
@@ -82,7 +84,7 @@ class Daemon:
             listener = await self._listen()
             async with self.pool, anyio.create_task_group() as group:
                 await anyio.to_thread.run_sync(self._warm_up)
-                group.start_soon(self._accept, listener)
+                group.start_soon(self._accept, listener, group)
                 on_ready()
                 await self._until_the_end()
                 await listener.aclose()
@@ -136,7 +138,7 @@ class Daemon:
         else:
             self._wall = {"trouble": found.reason, "remedy": found.remedy}
 
-    async def _accept(self, listener: SocketListener) -> None:
+    async def _accept(self, listener: SocketListener, group: TaskGroup) -> None:
         async def handle(stream: UNIXSocketStream) -> None:
             if self._connections >= MOST_CONNECTIONS:
                 await stream.aclose()
@@ -150,7 +152,7 @@ class Daemon:
                 self.touch()
 
         with suppress(anyio.ClosedResourceError):
-            await listener.serve(handle)  # type: ignore[arg-type]  # a listener on a Unix socket gives Unix streams
+            await listener.serve(handle, group)  # type: ignore[arg-type]  # a listener on a Unix socket gives Unix streams
 
     async def _until_the_end(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -168,9 +170,9 @@ class Daemon:
                     return
 
     async def _drain(self) -> None:
-        """Cells that run may end; new ones find the door closed."""
+        """What is under way may end; whoever comes now finds the door closed."""
         with anyio.move_on_after(DRAIN):
-            while self.pool.stats()["running"]:  # noqa: ASYNC110 - for the last moments of a process
+            while self.requests:  # noqa: ASYNC110 - for the last moments of a process
                 await anyio.sleep(0.02)
 
 

@@ -173,7 +173,7 @@ class DaemonBackend(Backend):
 
     name: ClassVar[str] = "daemon"
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network", "threads", "subprocess", "packages", "fork", "savepoint", "protect_state"}
+        {"network", "threads", "subprocess", "packages", "cpus", "fork", "savepoint", "protect_state"}
     )
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
@@ -201,7 +201,7 @@ class DaemonBackend(Backend):
         return Availability(isolation is not None, said.get("trouble", ""), "cloche daemon logs", isolation, layers)
 
     def expected_isolation(self) -> Isolation:
-        return Isolation.SEALED
+        return self.probe().isolation or Isolation.SEALED
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> DaemonChannel:
         link = links.get(self._places, min(timeout, PATIENCE))
