@@ -213,7 +213,7 @@ def test_an_installed_package_can_add_a_backend(tmp_path):
     )
     assert done.stderr == ""
     assert done.stdout == textwrap.dedent("""\
-        ['fake', 'jail', 'lunar', 'native']
+        ['daemon', 'fake', 'jail', 'lunar', 'native']
         LunarSandbox lunar ['tides'] Copernicus
         42
         unknown option of the lunar backend 'craters'; did you mean 'crater'?

@@ -55,7 +55,7 @@ def test_doctor_names_interpreter_folders_and_choice(cloche: Cloche) -> None:
 def test_auto_in_doctor_is_what_a_run_takes(cloche: Cloche) -> None:
     assert cloche("doctor", "--json").json["auto"] == {
         "backend": "native",
-        "skipped": {},
+        "skipped": {"daemon": "no daemon runs"},
         "reason": None,
         "remedy": None,
     }

@@ -34,8 +34,11 @@ def test_no_arguments_show_the_help(cloche: Cloche) -> None:
 def test_every_command_has_help_and_json(cloche: Cloche, name: str) -> None:
     command: click.Command = importlib.import_module(f"cloche.cli.{name}").command
     assert command.help
-    options = {option for parameter in command.params for option in parameter.opts}
-    assert "--json" in options
+    parts = list(command.commands.values()) if isinstance(command, click.Group) else [command]
+    for part in parts:
+        options = {option for parameter in part.params for option in parameter.opts}
+        assert part.help
+        assert "--json" in options
     assert cloche(name, "--help").code == 0
 
 
@@ -65,4 +68,4 @@ def test_the_package_itself_can_be_run() -> None:
 
 def test_a_shell_can_complete_commands(cloche: Cloche) -> None:
     done = cloche(COMP_WORDS="cloche d", COMP_CWORD="1", _CLOCHE_COMPLETE="bash_complete")
-    assert {line.split(",")[1] for line in done.stdout.splitlines()} == {"doctor", "demo"}
+    assert {line.split(",")[1] for line in done.stdout.splitlines()} == {"daemon", "doctor", "demo"}

@@ -88,7 +88,8 @@ def status(as_json: bool) -> int:
 
 @command.command()
 @click.option("--lines", "-n", type=click.IntRange(1), default=LOG_LINES, show_default=True, help="How many.")
-def logs(lines: int) -> int:
+@json_option
+def logs(lines: int, as_json: bool) -> int:
     """Show the end of the daemon's log."""
     from cloche.backends.daemon.places import Places
 
@@ -97,6 +98,10 @@ def logs(lines: int) -> int:
         text = path.read_text(errors="replace")
     except OSError as exc:
         raise MachineError(f"{path} cannot be read", cause=exc.strerror, remedy="cloche daemon start") from None
-    for line in text.splitlines()[-lines:]:
+    shown = text.splitlines()[-lines:]
+    if as_json:
+        write_json({"log": str(path), "lines": shown})
+        return 0
+    for line in shown:
         click.echo(neutralise(line))
     return 0
