@@ -32,7 +32,6 @@ from cloche.session.channel import Availability, Backend
 ROOT = Path(__file__).parent.parent
 HERE = "tests/test_seeds.py::"
 SUITE = "cloche.conformance::"
-LATER_DAEMON = "proved with the daemon backend"
 
 REPL_SANDBOX = {
     "Initialize with context": [SUITE + "test_text_arrives_unchanged"],
@@ -66,7 +65,10 @@ REPL_SANDBOX = {
 
 BACKENDS = {
     "Backend type enumeration": [HERE + "test_a_backend_that_does_not_exist_is_refused_with_those_that_do"],
-    "Auto-select daemon when running": [HERE + "test_auto_takes_a_daemon_that_answers"],
+    "Auto-select daemon when running": [
+        HERE + "test_auto_takes_a_daemon_that_answers",
+        "tests/daemon/test_lifecycle.py::test_auto_takes_a_daemon_that_answers",
+    ],
     "Auto-select native when Python available": [
         HERE + "test_auto_takes_native_where_python_is_found",
         HERE + "test_auto_passes_over_a_daemon_that_does_not_answer",
@@ -84,11 +86,17 @@ BACKENDS = {
     ],
     "Context injection": [SUITE + "test_text_arrives_unchanged"],
     "Python availability check": [HERE + "test_native_is_available_only_with_python_3_8_or_later"],
-    "IPC connection": LATER_DAEMON,
-    "Socket path": LATER_DAEMON,
-    "Named pipe path": LATER_DAEMON,
-    "Execute via daemon": LATER_DAEMON,
-    "Daemon availability check": LATER_DAEMON,
+    "IPC connection": ["tests/daemon/test_lifecycle.py::test_the_command_starts_it_uses_it_and_stops_it"],
+    "Socket path": ["tests/daemon/test_places.py::test_the_socket_lies_where_the_specification_says"],
+    "Named pipe path": ["tests/daemon/test_places.py::test_the_pipe_has_the_name_of_the_specification"],
+    "Execute via daemon": [
+        "tests/daemon/test_lifecycle.py::test_auto_takes_a_daemon_that_answers",
+        "tests/daemon/test_wire.py::test_a_session_keeps_its_variables_and_takes_a_context",
+    ],
+    "Daemon availability check": [
+        "tests/daemon/test_lifecycle.py::test_a_daemon_that_hangs_is_passed_over",
+        "tests/daemon/test_lifecycle.py::test_without_a_daemon_the_error_says_what_to_type",
+    ],
     "Create with config": [HERE + "test_the_factory_returns_the_class_of_the_backend"],
     "Config backend option": [HERE + "test_the_backend_of_the_configuration_is_used"],
     "Shared interface": [SUITE + "test_a_sandbox_is_a_base_sandbox", SUITE + "test_both_apis_have_the_same_names"],

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from cloche.logger import SandboxLogger
     from cloche.native import NativePythonSandbox
     from cloche.policy import ExecutionPolicy
+    from cloche.remote import DaemonClientSandbox
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
     from cloche.session.callbacks import calling_sandbox
@@ -54,14 +55,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
-    "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "Display",
-    "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation",
-    "IsolationError", "Layer", "MachineError", "NativePythonSandbox", "PolicyError", "ProtocolError", "QuotaError",
-    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
-    "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot",
-    "SnapshotError", "StartError", "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage",
-    "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
-    "create_async_sandbox", "create_sandbox", "load_config", "run",
+    "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution",
+    "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError",
+    "FileInfo", "Isolation", "IsolationError", "Layer", "MachineError", "NativePythonSandbox", "PolicyError",
+    "ProtocolError", "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig",
+    "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError",
+    "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
+    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__",
+    "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run",
 ]  # fmt: skip
 
 _HOMES = {
@@ -72,6 +73,7 @@ _HOMES = {
     "logger": ("SandboxLogger",),
     "native": ("NativePythonSandbox",),
     "policy": ("ExecutionPolicy",),
+    "remote": ("DaemonClientSandbox",),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),
     "session.callbacks": ("calling_sandbox",),

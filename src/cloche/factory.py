@@ -222,6 +222,10 @@ def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
         from cloche.native import NativePythonSandbox
 
         return NativePythonSandbox
+    if backend.name == "daemon":
+        from cloche.remote import DaemonClientSandbox
+
+        return DaemonClientSandbox
     if backend.sandbox is not None:
         return backend.sandbox
     return type(f"{backend.name.capitalize()}Sandbox", (SessionSandbox,), {"backend_type": backend})
