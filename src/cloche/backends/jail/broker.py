@@ -12,8 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.hierarchies import NoGroups
-from cloche.backends.jail.programs import Programs, programs
-from cloche.backends.jail.spawning import Child
+from cloche.backends.jail.launch import take_launch
 from cloche.backends.jail.tiers import Failure, Mode
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
@@ -30,24 +29,6 @@ if TYPE_CHECKING:
 START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
 """Of one module. A library that takes longer to import is left out."""
-STOP_PATIENCE = 5.0
-DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
-"""Set: what the jail's own processes complain about is shown."""
-_FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
-_DYNAMIC_USERS = 4336
-ZYGOTE_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "HOME": "/run/cloche/home",
-    "TMPDIR": "/run/cloche/tmp",
-    "PWD": "/app",
-    "LANG": "C.UTF-8",
-    "MPLBACKEND": "Agg",
-    "MPLCONFIGDIR": "/run/cloche/home",
-    # a fork takes the one thread that calls it; libraries must not have started others
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
 
 
 class Ticket:
@@ -90,19 +71,10 @@ class Broker:
         self._seats = 0
         self._retired = False
         self._make_locks()
-        self.user = guest_user()
-        self.trees_under_tmp = _outermost([path for path in _trees(interpreter) if path.startswith("/tmp/")])
-        self._line, theirs = messages.pair()
-        self._folders, their_folders = messages.pair()
-        # confined: there are no namespaces to make
-        compiled = programs() if interpreter.bundle is not None and mode is Mode.SEALED else None
-        command = interpreter.command() if compiled is None else [compiled.init]
-        with theirs, their_folders:
-            self._process = Child(
-                [*command, "--control", "3,4"], [theirs.fileno(), their_folders.fileno()],
-                stderr=bool(os.environ.get(DEBUG_VARIABLE)),
-            )  # fmt: skip
-        messages.send(self._line, self._configuration(interpreter, compiled))
+        self._launch = take_launch(interpreter, self.preload, confined=mode is Mode.CONFINED)
+        self.user = self._launch.user
+        self.trees_under_tmp = _outermost([path for path in self._launch.trees if path.startswith("/tmp/")])
+        self._line, self._folders = self._launch.line, self._launch.folders
         self.meter = upkeep.meter()  # while the process comes up
 
     def _make_locks(self) -> None:
@@ -110,26 +82,6 @@ class Broker:
         self._sending = threading.Lock()
         self._reading = threading.Lock()  # held by the one who waits for all
         self._mapping = threading.Lock()
-
-    def _configuration(self, interpreter: Interpreter, compiled: Programs | None) -> dict[str, Any]:
-        *command, guest = interpreter.command()
-        return {
-            "mode": self.mode.value,
-            "scratch": _scratch() if self.mode is Mode.CONFINED else None,
-            "trees": _trees(interpreter),
-            "library": None if compiled is None else compiled.library,
-            "command": command,
-            "guest": guest,
-            "uid": self.user[0],
-            "gid": self.user[1],
-            "zygote": {
-                "path": list(interpreter.path),
-                "prefix": interpreter.prefix,
-                "exec_prefix": interpreter.exec_prefix,
-                "environment": ZYGOTE_ENVIRONMENT,
-                "preload": list(self.preload),
-            },
-        }
 
     @property
     def alive(self) -> bool:
@@ -304,9 +256,7 @@ class Broker:
     def leave(self) -> None:
         """In a forked child: let go of the parent's jail without touching it."""
         self._make_locks()  # whoever held one is not here
-        self._process.leave()
-        self._line.close()
-        self._folders.close()
+        self._launch.leave()
 
     def close(self) -> None:
         """End the jail and every session in it."""
@@ -316,37 +266,8 @@ class Broker:
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_RDWR)  # whoever waits on it wakes up
         with self._reading, self._sending, self._mapping:
-            self._line.close()
-            self._folders.close()
-        if not self._process.wait(STOP_PATIENCE):
-            self._process.kill()
-
-
-def _scratch() -> str:
-    import tempfile
-
-    return tempfile.gettempdir()
-
-
-def guest_user() -> tuple[int, int]:
-    """Who the guest is outside of its namespace: ourselves, or, where we are root, somebody without a name."""
-    if os.getuid() != 0:
-        return os.getuid(), os.getgid()
-    user = _FIRST_DYNAMIC_USER + os.getpid() % _DYNAMIC_USERS
-    return user, user
-
-
-def _trees(interpreter: Interpreter) -> list[str]:
-    """Folders and files that the interpreter needs, wherever they lie."""
-    wanted = {
-        interpreter.prefix,
-        interpreter.exec_prefix,
-        interpreter.base_prefix,
-        os.path.dirname(os.path.realpath(interpreter.executable)),
-        os.path.dirname(interpreter.executable),
-        *interpreter.path,
-    }
-    return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))
+            self._launch.hang_up()
+        self._launch.close()
 
 
 def _outermost(paths: list[str]) -> list[str]:

@@ -1,0 +1,156 @@
+"""Starting a jail: its process, its lines, and what it is told first.
+
+Light to import, and everything else that a first session needs can be imported while the jail comes up: in a new
+process both take about as long.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.jail.programs import Programs, programs
+from cloche.backends.jail.spawning import Child
+from cloche_guest.jail import messages
+
+if TYPE_CHECKING:
+    from cloche.backends.interpreter import Interpreter
+
+STOP_PATIENCE = 5.0
+DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
+"""Set: what the jail's own processes complain about is shown."""
+_FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
+_DYNAMIC_USERS = 4336
+ZYGOTE_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/run/cloche/home",
+    "TMPDIR": "/run/cloche/tmp",
+    "PWD": "/app",
+    "LANG": "C.UTF-8",
+    "MPLBACKEND": "Agg",
+    "MPLCONFIGDIR": "/run/cloche/home",
+    # a fork takes the one thread that calls it; libraries must not have started others
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+
+
+class Launch:
+    """A jail that was started. It has not said anything yet."""
+
+    def __init__(self, interpreter: Interpreter, preload: tuple[str, ...], *, confined: bool = False) -> None:
+        """`confined`: without namespaces (see `tiers.Mode`)."""
+        self.interpreter = interpreter
+        self.preload = preload
+        self.confined = confined
+        self.owner = os.getpid()
+        self.user = guest_user()
+        self.trees = _trees(interpreter)
+        self.line, theirs = messages.pair()
+        """To its init and its zygote."""
+        self.folders, their_folders = messages.pair()
+        """For folders of the host that are given to sessions."""
+        # confined: there are no namespaces to make
+        compiled = programs() if interpreter.bundle is not None and not confined else None
+        command = interpreter.command() if compiled is None else [compiled.init]
+        with theirs, their_folders:
+            self.process = Child(
+                [*command, "--control", "3,4"], [theirs.fileno(), their_folders.fileno()],
+                stderr=bool(os.environ.get(DEBUG_VARIABLE)),
+            )  # fmt: skip
+        messages.send(self.line, self._configuration(compiled))
+
+    def _configuration(self, compiled: Programs | None) -> dict[str, Any]:
+        *command, guest = self.interpreter.command()
+        return {
+            "mode": "confined" if self.confined else "sealed",
+            "scratch": _scratch() if self.confined else None,
+            "trees": self.trees,
+            "library": None if compiled is None else compiled.library,
+            "command": command,
+            "guest": guest,
+            "uid": self.user[0],
+            "gid": self.user[1],
+            "zygote": {
+                "path": list(self.interpreter.path),
+                "prefix": self.interpreter.prefix,
+                "exec_prefix": self.interpreter.exec_prefix,
+                "environment": ZYGOTE_ENVIRONMENT,
+                "preload": list(self.preload),
+            },
+        }
+
+    def leave(self) -> None:
+        """In a forked child: let go of the parent's jail without touching it."""
+        self.process.leave()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close its lines, at which it ends. Whoever uses them must have stopped."""
+        self.line.close()
+        self.folders.close()
+
+    def close(self) -> None:
+        """End it, and wait for that."""
+        self.hang_up()
+        if not self.process.wait(STOP_PATIENCE):
+            self.process.kill()
+
+
+_ahead: Launch | None = None
+
+
+def launch_ahead(interpreter: Interpreter) -> None:
+    """Start a bare jail for whoever asks for one next."""
+    global _ahead
+    discard_launch()
+    _ahead = Launch(interpreter, ())
+
+
+def take_launch(interpreter: Interpreter, preload: tuple[str, ...], *, confined: bool) -> Launch:
+    """The one that was started ahead, if it is such a one, or another."""
+    global _ahead
+    found, _ahead = _ahead, None
+    if found is not None:
+        if (found.interpreter, found.preload, found.owner, found.confined) == (
+            interpreter, preload, os.getpid(), confined,
+        ):  # fmt: skip
+            return found
+        _ahead = found
+    return Launch(interpreter, preload, confined=confined)
+
+
+def discard_launch() -> None:
+    """Nobody has asked."""
+    global _ahead
+    found, _ahead = _ahead, None
+    if found is not None:
+        found.close() if found.owner == os.getpid() else found.leave()
+
+
+def _scratch() -> str:
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def guest_user() -> tuple[int, int]:
+    """Who the guest is outside of its namespace: ourselves, or, where we are root, somebody without a name."""
+    if os.getuid() != 0:
+        return os.getuid(), os.getgid()
+    user = _FIRST_DYNAMIC_USER + os.getpid() % _DYNAMIC_USERS
+    return user, user
+
+
+def _trees(interpreter: Interpreter) -> list[str]:
+    """Folders and files that the interpreter needs, wherever they lie."""
+    wanted = {
+        interpreter.prefix,
+        interpreter.exec_prefix,
+        interpreter.base_prefix,
+        os.path.dirname(os.path.realpath(interpreter.executable)),
+        os.path.dirname(interpreter.executable),
+        *interpreter.path,
+    }
+    return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))

@@ -1,0 +1,180 @@
+"""What one sandbox holds in the jail: its seat, which outlives the workers in it, and how it comes to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.jail.branching import JailBranch, JailSavepoint
+from cloche.backends.jail.cgroups import Limits
+from cloche.backends.jail.channel import JailChannel
+from cloche.backends.jail.grounds import Ground, grounds, running_tasks
+from cloche.backends.jail.houses import SCIENTIFIC, houses
+from cloche.backends.jail.launch import ZYGOTE_ENVIRONMENT, guest_user
+from cloche.backends.jail.seat import Seat
+from cloche.backends.jail.tiers import Mode, layers_of, refusal, remedy_for_namespaces
+from cloche.backends.jail.upkeep import LAYER, upkeep
+from cloche.backends.jail.walls import walls
+from cloche.errors import IsolationError, UnsupportedError
+from cloche.isolation import Isolation
+from cloche_guest.jail import syscalls
+
+if TYPE_CHECKING:
+    from cloche.backends.interpreter import Interpreter
+    from cloche.backends.jail.broker import Broker
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Channel
+    from cloche.session.copying import SessionCopy
+    from cloche.session.workspace import Workspace
+
+WORKSPACE_FILES = 16_384
+NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state")
+"""A copy of a session needs namespaces of its own."""
+SCOPED = 6
+"""The version of Landlock from which it keeps signals and abstract sockets inside."""
+
+
+class Tenancy:
+    """The seat of a sandbox and, where it has no view, the ground that it stands on."""
+
+    def __init__(self) -> None:
+        self._seat: Seat | None = None
+        self._ground: Ground | None = None
+
+    def release(self) -> None:
+        """Give it up."""
+        self._leave_seat()
+        ground, self._ground = self._ground, None
+        if ground is not None:
+            ground.remove()
+
+    def _leave_seat(self) -> None:
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            seat.close()
+
+    def _take_channel(
+        self, interpreter: Interpreter, policy: ExecutionPolicy, mode: Mode, options: dict[str, Any], *, private: bool
+    ) -> tuple[Broker, JailChannel]:
+        """Another worker in our seat, a spare, or a session made for us; and who was asked for it."""
+        if self._seat is not None and self._seat.usable:
+            return self._seat.broker, JailChannel.start(self._seat, options)
+        self._leave_seat()
+        limits = Limits.of(policy)
+        with houses.lease(interpreter, modules_of(policy), mode) as broker:
+            spare = None
+            if broker.stock is not None and "workspace" not in options:
+                spare = broker.stock.claim(options, limits)
+            if spare is not None:
+                self._seat, channel = spare
+                return broker, channel
+            self._seat = Seat(broker, options.get("workspace"), limits, private=private)
+            return broker, JailChannel.start(self._seat, options)
+
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
+        """A copy of this session that is to be one of its own."""
+        assert isinstance(channel, JailChannel)
+        return JailBranch(channel, {**_quota(policy), "under_tmp": channel.seat.broker.trees_under_tmp})
+
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> JailSavepoint:
+        """A copy of this session to which it may return."""
+        assert isinstance(channel, JailChannel)
+        quota = {"bytes": 2 * policy.workspace_bytes, "files": 2 * WORKSPACE_FILES}
+        older = replaced if isinstance(replaced, JailSavepoint) else None
+        return JailSavepoint(channel, quota, older)
+
+    def adopt(self, channel: Channel) -> None:
+        """Be where this worker is."""
+        assert isinstance(channel, JailChannel)
+        self._seat = channel.seat
+
+    def open(self, interpreter: Interpreter, policy: ExecutionPolicy, workspace: Workspace) -> JailChannel:
+        """A worker in the best wall that can be had."""
+        for mode in walls.candidates(interpreter):
+            _refuse_weaker(interpreter, mode, policy)
+            layers = tuple(layer.name for layer in layers_of(mode) if layer.active)
+            options = _options(mode, layers, policy, workspace)
+            if mode is Mode.CONFINED:
+                if self._ground is None:
+                    self._ground = grounds.make(workspace, guest_user())
+                options |= {"workspace": self._ground.folders[0], "folders": self._ground.folders}
+            broker, channel = self._take_channel(interpreter, policy, mode, options, private=workspace.private)
+            # what was asked for is on its way already: a wall that is still going up costs no time here
+            if walls.stands(broker):
+                channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
+                channel.greeting = _greeting(policy, self._ground)
+                return channel
+            channel.close()
+            self.release()
+        raise refusal(walls.failures(interpreter))
+
+
+def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy) -> None:
+    """Before anything is started: can this wall be what the policy demands?"""
+    if policy.cpus is not None and "cpus" in lacking(mode):
+        raise UnsupportedError(
+            "the CPU of a session cannot be bounded here", capability="cpus", cause=upkeep.layer().purpose,
+            remedy="drop policy.cpus; cloche doctor says what is missing",
+        )  # fmt: skip
+    demanded = policy.minimum_isolation
+    if mode is Mode.SEALED or demanded is None or demanded <= Isolation.CONFINED:
+        return
+    missing = walls.failures(interpreter).get(Mode.SEALED)
+    raise IsolationError(
+        f"jail gives {mode.name} here; the policy demands {demanded.name}",
+        cause=missing.why if missing is not None else None,
+        remedy=remedy_for_namespaces(),
+    )
+
+
+def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, workspace: Workspace) -> dict[str, Any]:
+    """What a seat is made from. Equal options make equal seats: nothing in here is of one session alone but a folder
+    of the host."""
+    # a core of one byte: nothing is written, and no program of the host is started to take it
+    options: dict[str, Any] = {"limit_core": 1, "limit_memlock": 0, "limit_msgqueue": 0}
+    if mode is Mode.CONFINED:
+        # queued signals are counted over all processes of the user: what the guest takes is not there for others
+        return {**options, "limit_sigpending": 256}
+    if not workspace.private:
+        options["workspace"] = str(workspace.root)
+    return options | {
+        **_quota(policy),
+        "landlock": "landlock" in layers,
+        "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
+    }
+
+
+def modules_of(policy: ExecutionPolicy) -> tuple[str, ...]:
+    """What its sessions find imported."""
+    return SCIENTIFIC if policy.preload is None else policy.preload
+
+
+def _quota(policy: ExecutionPolicy) -> dict[str, Any]:
+    return {"workspace_bytes": policy.workspace_bytes, "workspace_files": WORKSPACE_FILES}
+
+
+def lacking(mode: Mode) -> tuple[str, ...]:
+    """What this wall could honour elsewhere, but not here."""
+    meter = upkeep.meter()
+    cpus = () if meter is not None and "cpu" in meter.controllers else ("cpus",)
+    return cpus if mode is Mode.SEALED else (*cpus, *NEEDS_NAMESPACES)
+
+
+def _greeting(policy: ExecutionPolicy, ground: Ground | None) -> dict[str, Any]:
+    """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else."""
+    own = {"environment": {**ZYGOTE_ENVIRONMENT, **policy.environment}} if policy.environment else {}
+    place, processes = "/app", policy.processes
+    if ground is not None:
+        places = ground.workspace.places()
+        place, processes = places["PWD"], processes + running_tasks(guest_user()[0])
+        variables = {**ZYGOTE_ENVIRONMENT, **places, "MPLCONFIGDIR": places["HOME"], **policy.environment}
+        own = {"environment": variables}
+    return {
+        "workspace": place,
+        **own,
+        "limits": {
+            "data": policy.memory_bytes,
+            "fsize": policy.workspace_bytes,
+            "nofile": policy.open_files,
+            "nproc": processes,
+        },
+    }
