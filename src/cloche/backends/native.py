@@ -10,7 +10,6 @@ import fcntl
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -23,6 +22,7 @@ from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend, Channel, Exit
 
 if TYPE_CHECKING:
+    import socket
     import subprocess
     from collections.abc import Mapping
 
@@ -209,7 +209,8 @@ class NativeBackend(Backend):
         ours: ExitStack,
     ) -> tuple[socket.socket, int, int, subprocess.Popen[bytes]]:
         """(wire, stdout, stderr, process). Our ends are closed by `ours`, the guest's ends here."""
-        import subprocess  # other walls, which share much of this module, do without
+        import socket  # other walls, which share much of this module, do without, or can wait
+        import subprocess
 
         with ExitStack() as theirs:
             wire, far = socket.socketpair()

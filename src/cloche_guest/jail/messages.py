@@ -36,6 +36,11 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
+def plain_pair() -> tuple[_socket.socket, _socket.socket]:
+    """The same, as plain as the built-in module has them."""
+    return _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+
+
 def send(to: _socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
     """Send one message."""
     numbers = pack_numbers("%di" % len(descriptors), *descriptors)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _socket
 import itertools
 import os
 import select
-import socket
 import threading
 import time
 from contextlib import suppress
@@ -264,7 +264,7 @@ class Broker:
             self.stock.close()
         self._fail("closed")
         with suppress(OSError):
-            self._line.shutdown(socket.SHUT_RDWR)  # whoever waits on it wakes up
+            self._line.shutdown(_socket.SHUT_RDWR)  # whoever waits on it wakes up
         with self._reading, self._sending, self._mapping:
             self._launch.hang_up()
         self._launch.close()

@@ -15,8 +15,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cloche.backends.jail.hierarchies import PERIOD, Hierarchy, NoGroups, find
 from cloche.backends.jail.programs import programs
@@ -39,8 +38,7 @@ SHELL = "/bin/sh"
 _PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What a session may use as a whole; None: no limit."""
 
     memory: int | None = None

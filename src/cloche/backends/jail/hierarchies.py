@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 NEEDED = ("memory", "pids")
 USEFUL = ("cpu", "cpuacct")
@@ -31,8 +31,7 @@ class NoGroups(Exception):
     """No cgroups can be had here. Says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(NamedTuple):
     """A tree of groups, and the folder in it below which ours go."""
 
     version: int
@@ -160,12 +159,11 @@ def _is_ours(pid: int) -> bool:
 # -- what the kernel says ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
+class _Mount(NamedTuple):
     version: int
     point: str
     root: str
-    options: frozenset[str] = field(default_factory=frozenset)
+    options: frozenset[str] = frozenset()
 
     def locate(self, group: str) -> str | None:
         """The folder of a group, as this mount shows it; None where it lies outside."""

@@ -47,18 +47,21 @@ class Launch:
         self.owner = os.getpid()
         self.user = guest_user()
         self.trees = _trees(interpreter)
-        self.line, theirs = messages.pair()
+        self.line, theirs = messages.plain_pair()
         """To its init and its zygote."""
-        self.folders, their_folders = messages.pair()
+        self.folders, their_folders = messages.plain_pair()
         """For folders of the host that are given to sessions."""
         # confined: there are no namespaces to make
         compiled = programs() if interpreter.bundle is not None and not confined else None
         command = interpreter.command() if compiled is None else [compiled.init]
-        with theirs, their_folders:
+        try:
             self.process = Child(
                 [*command, "--control", "3,4"], [theirs.fileno(), their_folders.fileno()],
                 stderr=bool(os.environ.get(DEBUG_VARIABLE)),
             )  # fmt: skip
+        finally:
+            theirs.close()
+            their_folders.close()
         messages.send(self.line, self._configuration(compiled))
 
     def _configuration(self, compiled: Programs | None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.grounds import Ground, grounds, running_tasks
@@ -20,6 +19,7 @@ from cloche_guest.jail import syscalls
 
 if TYPE_CHECKING:
     from cloche.backends.interpreter import Interpreter
+    from cloche.backends.jail.branching import JailBranch, JailSavepoint
     from cloche.backends.jail.broker import Broker
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
@@ -72,11 +72,15 @@ class Tenancy:
 
     def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
         """A copy of this session that is to be one of its own."""
+        from cloche.backends.jail.branching import JailBranch
+
         assert isinstance(channel, JailChannel)
         return JailBranch(channel, {**_quota(policy), "under_tmp": channel.seat.broker.trees_under_tmp})
 
     def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> JailSavepoint:
         """A copy of this session to which it may return."""
+        from cloche.backends.jail.branching import JailSavepoint
+
         assert isinstance(channel, JailChannel)
         quota = {"bytes": 2 * policy.workspace_bytes, "files": 2 * WORKSPACE_FILES}
         older = replaced if isinstance(replaced, JailSavepoint) else None

@@ -7,10 +7,9 @@ that, none: the jail is refused, with what to type.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cloche.errors import BackendUnavailableError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -44,8 +43,7 @@ _SWITCHES = (
 """What forbids user namespaces, the value that does, and what to type as root."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Why a mode cannot be had."""
 
     why: str

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cloche.backends.jail.cgroups import Meter, meter_for, remove_groups
 from cloche.backends.jail.hierarchies import DELEGATION_REMEDY, Hierarchy, NoGroups, find
@@ -119,8 +119,7 @@ class Upkeep:
         self._meter, self._reaper, self._opened = None, None, False
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(NamedTuple):
     """Something that carries the name of a host that is gone."""
 
     path: str
