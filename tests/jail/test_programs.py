@@ -71,13 +71,13 @@ def test_doctor_says_which_path_is_in_use(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from cloche.backends.jail import broker
+    from cloche.backends.jail import launch
     from cloche.backends.jail.programs import Programs
 
     compiled = programs()
     if compiled is None:
         pytest.skip("the jail's C programs are not built here (make install, or python hatch_build.py)")
     (tmp_path / "broken.so").write_bytes(b"no library")
-    monkeypatch.setattr(broker, "programs", lambda: Programs(compiled.init, str(tmp_path / "broken.so")))
+    monkeypatch.setattr(launch, "programs", lambda: Programs(compiled.init, str(tmp_path / "broken.so")))
     with cloche.create_sandbox(backend="jail") as sandbox:
         assert sandbox.execute("1 + 1").value == "2"
