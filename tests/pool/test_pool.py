@@ -138,6 +138,46 @@ def test_an_owner_with_many_requests_waits_behind_one_with_few() -> None:
         assert order.index("modest") <= 1
 
 
+def test_one_owner_alone_cannot_take_every_turn() -> None:
+    @in_a_pool(PoolLimits(sessions=10, running=2))
+    async def _(pool: Pool) -> None:
+        flood = [await pool.open("greedy") for _ in range(3)]
+        modest = await pool.open("modest")
+        async with anyio.create_task_group() as group:
+            for session in flood:
+                group.start_soon(session.execute, "while True: pass")
+            await until(lambda: pool.stats()["running"] == 1)
+            assert await value(modest, "6 * 7") == "42"
+            group.cancel_scope.cancel()
+
+
+def test_a_cell_that_waits_for_a_model_gives_its_turn_to_others() -> None:
+    @in_a_pool(PoolLimits(sessions=10, running=2))
+    async def _(pool: Pool) -> None:
+        answered, asked = anyio.Event(), []
+
+        async def model(prompt: str) -> str:
+            asked.append(prompt)
+            await answered.wait()
+            return prompt.upper()
+
+        waiting = [await pool.open("alice", on_llm_query=model) for _ in range(4)]
+        results: list[str | None] = []
+
+        async def ask(session: PooledSession) -> None:
+            results.append(await value(session, "llm_query_batched(['a', 'b'])"))
+
+        async with anyio.create_task_group() as group:
+            for session in waiting:
+                group.start_soon(ask, session)
+            await until(lambda: len(asked) == 8)
+            assert pool.stats()["running"] == 0
+            assert await value(await pool.open("alice"), "6 * 7") == "42"
+            answered.set()
+        assert results == ["['A', 'B']"] * 4
+        assert pool.stats()["running"] == 0
+
+
 def test_too_many_that_wait_are_refused_at_once() -> None:
     @in_a_pool(PoolLimits(sessions=1, waiting=0, set_aside_ms=None))
     async def _(pool: Pool) -> None:

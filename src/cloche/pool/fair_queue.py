@@ -20,8 +20,10 @@ class _Waiter:
 class FairQueue:
     """`places` in all. A flood of requests by one owner delays that owner, and hardly the others."""
 
-    def __init__(self, places: int, waiting: int, what: str) -> None:
+    def __init__(self, places: int, waiting: int, what: str, *, spare: int = 0) -> None:
+        """`spare`: places that one owner alone cannot take, so that the next one who comes need not wait."""
         self._places = places
+        self._most_of_one = max(1, places - spare)
         self._most_waiting = waiting
         self._what = what
         self._taken: dict[str, int] = {}
@@ -41,7 +43,7 @@ class FairQueue:
 
     @property
     def has_room(self) -> bool:
-        """Whether the next request would be served at once."""
+        """Whether a place is free for somebody."""
         return self.taken < self._places and not self._queues
 
     def held_by(self, owner: str) -> int:
@@ -50,7 +52,7 @@ class FairQueue:
 
     async def enter(self, owner: str, wait_ms: int) -> None:
         """Take a place, or raise `AdmissionError`."""
-        if self.has_room:
+        if self.taken < self._places and owner not in self._queues and self.held_by(owner) < self._most_of_one:
             self._take(owner)
             return
         queue = self._queues.setdefault(owner, deque())
@@ -97,8 +99,11 @@ class FairQueue:
 
     def _serve(self) -> None:
         """Whoever has fewest places; of those, whoever has waited longest for a turn."""
-        while self.taken < self._places and self._queues:
-            owner = min(self._queues, key=lambda name: (self._taken.get(name, 0), self._served.get(name, 0)))
+        while self.taken < self._places:
+            may = [name for name in self._queues if self.held_by(name) < self._most_of_one]
+            if not may:
+                return
+            owner = min(may, key=lambda name: (self.held_by(name), self._served.get(name, 0)))
             waiter = self._queues[owner].popleft()
             self._drop_empty(owner)
             waiter.has_place = True

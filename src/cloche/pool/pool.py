@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,9 +17,10 @@ from cloche.pool.fair_queue import FairQueue
 from cloche.pool.keeping import Shelf
 from cloche.pool.limits import PoolLimits
 from cloche.pool.session import Order, PooledSession
+from cloche.pool.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -58,7 +58,8 @@ class Pool:
         self._accounts: dict[str, Account] = {}
         self._sessions: dict[str, PooledSession] = {}
         self._places = FairQueue(self.limits.sessions, self.limits.waiting, "a session")
-        self._turns = FairQueue(self.limits.running, self.limits.waiting, "a cell")
+        self._processors = FairQueue(self.limits.running, self.limits.waiting, "a cell", spare=1)
+        self.turns = Turns(self._processors, self.limits.wait_ms)
         self._shelf = Shelf(self.limits.kept_bytes)
         self._group: TaskGroup | None = None
         self._closed = False
@@ -85,6 +86,7 @@ class Pool:
     ) -> PooledSession:
         """A session for `owner`; waits for a place at most `wait_ms`. `options` as for `create_async_sandbox`."""
         self._refuse_closed()
+        options = self._outside_turns(options)
         prepared = await anyio.to_thread.run_sync(lambda: prepare_async_sandbox(self._config, **options))
         order = Order(owner, prepared.policy, prepared.make, context)
         account = self.account(owner)
@@ -137,20 +139,11 @@ class Pool:
             "sessions": len(self._sessions),
             "live": self._places.taken,
             "set_aside": sum(session.state == "set_aside" for session in self._sessions.values()),
-            "running": self._turns.taken,
-            "waiting": self._places.waiting + self._turns.waiting,
+            "running": self._processors.taken,
+            "waiting": self._places.waiting + self._processors.waiting,
             "owners": sum(account.sessions > 0 for account in self._accounts.values()),
             **self.metrics,
         }
-
-    @asynccontextmanager
-    async def running(self, owner: str) -> AsyncIterator[None]:
-        """A turn to run a cell."""
-        await self._turns.enter(owner, self.limits.wait_ms)
-        try:
-            yield
-        finally:
-            self._turns.leave(owner)
 
     async def adopt_branches(
         self, parent: PooledSession, sandbox: AsyncSandbox, count: int, timeout_ms: int | None
@@ -200,6 +193,22 @@ class Pool:
             for session in list(self._sessions.values()):
                 group.start_soon(session.close, "the pool was closed")
         self._shelf.clear()
+
+    def _outside_turns(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Host functions as they are called from a pool: whoever waits for one does not keep others from running."""
+        wrapped = dict(options)
+        for name in ("on_llm_query", "on_rlm_query"):
+            if callable(wrapped.get(name)):
+                wrapped[name] = self.turns.outside(wrapped[name])
+        tools: dict[str, Any] = {}
+        for name, tool in (wrapped.get("tools") or {}).items():
+            if callable(tool):
+                tools[name] = self.turns.outside(tool)
+            elif isinstance(tool, dict) and callable(tool.get("tool")):
+                tools[name] = {**tool, "tool": self.turns.outside(tool["tool"])}
+            else:
+                tools[name] = tool
+        return {**wrapped, "tools": tools} if tools else wrapped
 
     # -- places --------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class PooledSession:
         """Run a cell, when it is this owner's turn."""
         account = self.pool.account(self.owner)
         account.check()
-        async with self._in_use() as sandbox, self.pool.running(self.owner):
+        async with self._in_use() as sandbox, self.pool.turns.one(self.owner, sandbox.id):
             result = await sandbox.execute(code, timeout_ms=timeout_ms, on_output=on_output)
         account.charge(result)
         self.pool.metrics["cells"] += 1
