@@ -63,6 +63,7 @@ def test_a_process_that_writes_to_the_descriptors_is_a_member(group: Group) -> N
         assert process.stdout is not None
         process.stdout.readline()
         assert group.members() == {process.pid}
+        assert group.has(process.pid)
         process.communicate("\n")
     assert group.members() == set()
 
@@ -70,8 +71,10 @@ def test_a_process_that_writes_to_the_descriptors_is_a_member(group: Group) -> N
 def test_a_process_can_be_joined_from_outside(meter: Meter, group: Group) -> None:
     meter.stir()
     with subprocess.Popen(["sleep", "600"]) as process:
+        assert not group.has(process.pid)
         group.join(process.pid)
         assert group.members() == {process.pid}
+        assert group.has(process.pid)
         process.kill()
 
 

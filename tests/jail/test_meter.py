@@ -282,6 +282,18 @@ def test_a_branch_has_a_group_of_its_own() -> None:
             assert leaf.execute("1").isolation is cloche.Isolation.METERED
 
 
+def test_a_branch_that_does_not_join_its_group_is_put_there() -> None:
+    with jail() as sandbox:
+        sandbox.execute(
+            "import posix; write = posix.write\n"
+            "posix.write = lambda descriptor, data: 1 if data == b'0' else write(descriptor, data)"
+        ).check()
+        with sandbox.fork() as branch:
+            branch.execute("1").check()
+            assert len(names_of_groups(branch)) == 1
+            assert names_of_groups(branch).isdisjoint(names_of_groups(sandbox))
+
+
 def test_a_branch_that_uses_up_its_memory_ends_alone() -> None:
     with jail(memory_bytes=64 * MIB, workspace_bytes=MIB) as sandbox:
         sandbox.execute("kept = 1").check()

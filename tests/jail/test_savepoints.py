@@ -223,6 +223,14 @@ def test_protection_goes_on_after_a_return(protected: cloche.SessionSandbox) -> 
     assert value(protected, "x") == "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]"
 
 
+def test_protection_goes_on_after_undo(protected: cloche.SessionSandbox) -> None:
+    protected.savepoint()
+    protected.execute(CHANGE).check()
+    protected.undo()
+    assert protected.execute(CHANGE + KILL_ITSELF).session_state == "restored"
+    assert value(protected, STATE) == FIRST
+
+
 def test_a_request_that_kills_a_protected_session_is_undone_too(protected: cloche.SessionSandbox) -> None:
     protected.execute(
         "class Fatal:\n    def __reduce__(self):\n        import os\n        os._exit(1)\nfatal = Fatal()"

@@ -98,11 +98,11 @@ class Resume(Operation[None]):
 def fork_steps(core: SessionCore, count: int) -> Steps[list[Channel]]:
     """`count` branches of the session, all or none."""
     core.require("fork")
-    yield Ping()  # a session that is there, with its context
+    yield from _be_there(core)
     copies: list[SessionCopy] = []
     try:
         for _ in range(count):
-            copies.append((yield Work(core.begin_branch)))
+            copies.append((yield from _begin(core.begin_branch)))
             yield CopyGuest(copies[-1].params)
             copies[-1].requested()
         channels: list[Channel] = yield Work(lambda: [copy.conclude() for copy in copies])
@@ -116,8 +116,8 @@ def fork_steps(core: SessionCore, count: int) -> Steps[list[Channel]]:
 def savepoint_steps(core: SessionCore) -> Steps[None]:
     """Mark the state of now."""
     core.require("savepoint")
-    yield Ping()
-    mark: SessionCopy = yield Work(core.begin_mark)
+    yield from _be_there(core)
+    mark: SessionCopy = yield from _begin(core.begin_mark)
     try:
         yield CopyGuest(mark.params)
         yield Work(mark.conclude)
@@ -128,8 +128,24 @@ def savepoint_steps(core: SessionCore) -> Steps[None]:
 
 
 def undo_steps(core: SessionCore) -> Steps[None]:
-    """Return to the mark. It stays: a new copy is made of what has been returned to."""
+    """Return to the mark. It stays: in the pause after this a new copy is made of what has been returned to."""
     core.require("savepoint")
     yield Work(core.return_to_mark)
     yield Resume()
-    yield from savepoint_steps(core)
+    mark: SessionCopy = yield from _begin(core.begin_mark)
+    core.mark_in_pause(mark)
+
+
+def _be_there(core: SessionCore) -> Steps[None]:
+    """A session, with its context. One that has answered before is not asked again."""
+    if not core.has_answered:
+        yield Ping()
+
+
+def _begin(action: Callable[[], SessionCopy]) -> Steps[SessionCopy]:
+    try:
+        copy: SessionCopy = yield Work(action)
+    except BranchError:
+        yield Ping()  # if the session has ended, that is what there is to say
+        raise
+    return copy

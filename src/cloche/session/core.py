@@ -313,6 +313,19 @@ class SessionCore:
         guest.greeted = True
         self._guard_next(guest)
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is a guest that is up and waits for nothing."""
+        return self.guest is not None and self.guest.greeted and not self.guest.pending
+
+    def mark_in_pause(self, mark: SessionCopy) -> None:
+        """Have the mark made while nobody waits for it. What fails then is told by whoever wants to return to it."""
+        guest = self._live()
+        self._post_copy(guest, mark)
+        self.set_mark(mark)
+        if self.policy.protect_state:
+            self._renew_guard(guest)
+
     def _live(self) -> Guest:
         if self.guest is None:
             raise BranchError("the session has ended")
@@ -364,10 +377,14 @@ class SessionCore:
         except BranchError:
             self._guard = None
         else:
-            guest.machine.post(Call("branch", self._guard.params, silent=True))
-            guest.pump.perform(clock())
+            self._post_copy(guest, self._guard)
         if older is not None:
             older.abandon()
+
+    @staticmethod
+    def _post_copy(guest: Guest, copy: SessionCopy) -> None:
+        guest.machine.post(Call("branch", copy.params, silent=True))
+        guest.pump.perform(clock())
 
     def _forget_copies(self) -> None:
         mark, guard = self._mark, self._guard

@@ -37,7 +37,7 @@ class JailBranch(SessionCopy):
                 remedy="branch from an earlier one, or move on with snapshot() and restore()",
             )
         meter = parent.seat.broker.meter
-        if meter is not None:
+        if meter is not None and meter.version > 1:
             threads.run(meter.stir)  # so that nobody waits for that when the copy is there
         self._seat = parent.seat.make_below(options)
         try:
@@ -54,7 +54,12 @@ class JailBranch(SessionCopy):
             if not self._approved:
                 raise BranchError("another branch of this family is still being made")
             parent.approver.allow(len(self._seat.namespaces))
-            pass_on(parent, self._channel.ends, self._seat.namespaces)
+            joins = self._seat.open_group()
+            try:
+                pass_on(parent, self._channel.ends, [*self._seat.namespaces, *joins])
+            finally:
+                for descriptor in joins:
+                    os.close(descriptor)
         except BaseException:
             self.abandon()
             raise
@@ -192,10 +197,10 @@ class _SavedFiles:
 _NO_FILES = _SavedFiles(None, {})
 
 
-def pass_on(parent: JailChannel, ends: Ends, namespaces: list[int]) -> None:
+def pass_on(parent: JailChannel, ends: Ends, others: list[int]) -> None:
     """Send the descriptors of a copy ahead of the request to make it."""
     try:
-        messages.send(parent.ends.line, {"copy": True}, [*ends.theirs(), *namespaces])
+        messages.send(parent.ends.line, {"copy": True}, [*ends.theirs(), *others])
     except OSError as exc:
         raise BranchError("the session does not take descriptors", cause=str(exc)) from None
     finally:

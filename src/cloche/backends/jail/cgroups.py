@@ -133,6 +133,17 @@ class Group:
         for path in self._joins:
             _write(os.path.join(os.path.dirname(path), "cgroup.procs"), str(pid))
 
+    def has(self, pid: int) -> bool:
+        """Whether a process is in it, in every tree."""
+        if not self._made:
+            return False
+        ours = "/".join(self._made[0].split("/")[-2:])  # the host's folder and ours in it: of nobody else
+        try:
+            places = [line.split(":", 2)[2] for line in _read(f"/proc/{pid}/cgroup").splitlines()]
+        except OSError:
+            return False
+        return sum(place.endswith(f"/{ours}") for place in places) == len(self._made)
+
     def members(self) -> set[int]:
         """Processes in it, as we number them."""
         found = set()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cloche.backends.jail.broker import Ticket
 from cloche.backends.jail.ends import process_of, readable
 from cloche.backends.jail.tiers import Mode
-from cloche.errors import BranchError, StartError
+from cloche.errors import BranchError, ClocheError, StartError
 from cloche.session.workspace import Workspace
 from cloche_guest.jail import messages, syscalls
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cloche.backends.jail.broker import Broker
-    from cloche.backends.jail.cgroups import Limits
+    from cloche.backends.jail.cgroups import Group, Limits
 
 ANSWER_PATIENCE = 10.0
 END_PATIENCE = 5.0
@@ -61,13 +61,16 @@ class Seat:
     def __init__(
         self, broker: Broker, given: str | None, limits: Limits, parent: Seat | None = None, *, private: bool = False
     ) -> None:
-        """`given`: a folder of the host that is its workspace; `private`: nobody else's."""
+        """`given`: a folder of the host that is its workspace; `private`: nobody else's. One with a parent is not
+        bounded yet."""
         self.broker = broker
         self._limits = limits
-        self.group = broker.make_group(limits)
+        self.group: Group | None = None
         """What bounds all that runs in it; every worker joins it. That of a branch is its own: what one uses up is
         not missing in the other."""
         self.parent = parent
+        if parent is None:
+            self._make_group()
         self._given = given
         self._private = private or given is None
         self._owner = os.getpid()
@@ -121,6 +124,9 @@ class Seat:
 
     # -- its cgroup ----------------------------------------------------------------------------
 
+    def _make_group(self) -> None:
+        self.group = self.broker.make_group(self._limits)
+
     def limit(self, limits: Limits) -> None:
         """What it may use from now on: one that was made ahead has its limits only now."""
         self._limits = limits
@@ -135,10 +141,15 @@ class Seat:
             raise StartError("the session's cgroup is gone", cause=str(exc)) from None
 
     def put_into_group(self, handle: int) -> None:
-        """Move the worker of a branch, which is a copy of one in another group, before anything is asked of it."""
+        """Move the worker of a branch, which is a copy of one in another group, before anything is asked of it.
+
+        It is told to do so itself, which is quicker; but it is the guest's, and may have forgotten.
+        """
         try:
             if self.group is not None:
-                self.group.join(process_of(handle) or 0)
+                pid = process_of(handle) or 0
+                if not self.group.has(pid):
+                    self.group.join(pid)
         except OSError as exc:
             raise BranchError("the branch could not be put into its cgroup", cause=str(exc)) from None
 
@@ -149,19 +160,32 @@ class Seat:
         with suppress(OSError):
             messages.send(self.control, message, list(descriptors))
 
-    def ask(self, message: dict[str, Any], descriptors: Sequence[int] = (), patience: float = 10.0) -> list[int]:
-        """An order that is answered with descriptors."""
+    def ask(
+        self,
+        message: dict[str, Any],
+        descriptors: Sequence[int] = (),
+        patience: float = 10.0,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> list[int]:
+        """An order that is answered with descriptors; something may be done until the answer comes."""
         reply: dict[str, Any] | None = {"error": "it does not answer"}
         handles: list[int] = []
         with self._talking:
             try:
                 if self.is_clear():
                     self._order(message, descriptors)
-                    if readable(self.control.fileno(), patience):
-                        self._unanswered -= 1
-                        reply, handles = messages.receive(self.control)
+                    try:
+                        meanwhile()
+                    finally:
+                        if readable(self.control.fileno(), patience):
+                            self._unanswered -= 1
+                            reply, handles = messages.receive(self.control)
             except OSError as exc:
                 reply = {"error": str(exc)}
+            except ClocheError:
+                for handle in handles:
+                    os.close(handle)
+                raise
         if reply is None or "error" in reply:
             raise BranchError("the seat's PID 1 refused", cause="it is gone" if reply is None else reply["error"])
         return handles
@@ -199,8 +223,8 @@ class Seat:
         """The seat of a branch of the worker here, with empty folders."""
         seat = Seat(self.broker, None, self._limits, parent=self)
         try:
-            handles = self.ask({"branch": True, **options}, [seat.their_control.fileno()])
-        except BranchError:
+            handles = self.ask({"branch": True, **options}, [seat.their_control.fileno()], meanwhile=seat._make_group)
+        except ClocheError:
             seat._end()
             raise
         finally:
