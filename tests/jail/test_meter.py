@@ -37,15 +37,15 @@ def jail(**options: object) -> cloche.SessionSandbox:
 
 
 def groups_of(sandbox: cloche.SessionSandbox) -> dict[str, str]:
-    """Controller -> group of the session's process."""
+    """Controller -> group of the session's process; in version 2 it is the same for all."""
     assert sandbox.guest_pid is not None
     lines = Path(f"/proc/{sandbox.guest_pid}/cgroup").read_text().splitlines()
-    return {name: group for _, names, group in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    found = {name: group for _, names, group in (line.split(":", 2) for line in lines) for name in names.split(",")}
+    return {name: found.get(name, found.get("", "")) for name in ("memory", "pids", "cpu", "cpuacct")}
 
 
 def names_of_groups(sandbox: cloche.SessionSandbox) -> set[str]:
-    found = groups_of(sandbox)
-    return {"/".join(found[name].split("/")[-2:]) for name in ("memory", "pids", "cpu", "cpuacct")}
+    return {"/".join(group.split("/")[-2:]) for group in groups_of(sandbox).values()}
 
 
 def folder_of(sandbox: cloche.SessionSandbox, controller: str) -> Path:
