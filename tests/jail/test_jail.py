@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import cloche
+from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.session.folder import process_start
 
@@ -197,6 +198,7 @@ def _running(word: str) -> bool:
     return False
 
 
+USER_ID = 65123
 USER = """
 import json, os, cloche
 with cloche.create_sandbox(backend="jail") as sandbox:
@@ -211,29 +213,67 @@ print(os.listdir("given"))
 """
 
 
-def test_an_ordinary_user_gets_the_same_wall(either_path: str) -> None:
+@pytest.fixture
+def as_user() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs a script as somebody who has no rights at all, with an interpreter and a package that everybody can read."""
     if os.getuid() != 0:
         pytest.skip("the tests run as an ordinary user already")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None:
         pytest.skip("no interpreter here that every user can read")
     folder = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
-    try:
-        folder.chmod(0o755)
-        shutil.copytree(SOURCES, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "home").mkdir(mode=0o777)
-        (folder / "home").chmod(0o777)
-        done = subprocess.run(
-            [python, "-c", USER], user=65123, group=65123, extra_groups=[], capture_output=True, text=True, timeout=60,
-            cwd=folder / "home",
+    folder.chmod(0o755)
+    shutil.copytree(SOURCES, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "home").mkdir(mode=0o777)
+    (folder / "home").chmod(0o777)
+
+    def run(script: str, *before: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*before, python, "-c", script], user=None if before else USER_ID, group=None if before else USER_ID,
+            extra_groups=None if before else [], capture_output=True, text=True, timeout=60, cwd=folder / "home",
             env={
                 "PYTHONPATH": str(folder / "src"), "HOME": str(folder / "home"), "TMPDIR": str(folder / "home"),
-                "PATH": "/usr/bin", PURE_VARIABLE: "1" if either_path == "pure" else "",
+                "PATH": "/usr/bin:/bin", **variables,
             },
         )  # fmt: skip
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    yield run
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_an_ordinary_user_gets_the_same_wall(
+    either_path: str, as_user: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = as_user(USER, **{PURE_VARIABLE: "1" if either_path == "pure" else ""})
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == ["1000 2\n", "SEALED", None, ["out"], None]
     assert second == "['theirs']"
+
+
+def test_an_ordinary_user_who_was_given_a_cgroup_is_metered(
+    as_user: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    try:
+        trees = find()
+    except NoGroups as exc:
+        pytest.skip(f"no cgroups here: {exc}")
+    if trees[0].version != 1:
+        pytest.skip("in version 2 groups are given by a manager of them")
+    given = [Path(tree.parent, f"given-{os.getpid()}") for tree in trees]
+    for place in given:
+        place.mkdir()
+        for path in (place, place / "tasks", place / "cgroup.procs"):
+            os.chown(path, USER_ID, USER_ID)
+    # the shell goes into the groups, and becomes the user's process
+    enter = "".join(f"echo 0 > {place}/tasks; " for place in given)
+    become = f'exec setpriv --reuid {USER_ID} --regid {USER_ID} --clear-groups "$@"'
+    try:
+        done = as_user(USER, "sh", "-c", enter + become, "sh")
+        left = [path for place in given for path in place.glob("*/")]
+    finally:
+        for place in given:
+            place.rmdir()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[0]) == ["1000 2\n", "METERED", None, ["out"], None]
+    assert left == []

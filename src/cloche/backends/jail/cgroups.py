@@ -269,9 +269,14 @@ class Meter:
         finally:
             group.remove()
 
+    @property
+    def joining_waits(self) -> bool:
+        """Whether a process that joins by itself waits too (see `Hierarchy.join_file`)."""
+        return self.version == 2
+
     def stir(self) -> None:
-        """Pay for the wait that moving a process from outside begins with (see `Hierarchy.join_file`), by moving
-        ourselves to where we are. Whoever moves one within the next moments need not wait."""
+        """Pay for the wait that moving a process begins with (see `Hierarchy.join_file`), by moving ourselves to
+        where we are. Whoever moves one within the next moments need not wait."""
         with suppress(OSError):
             _write(f"{self.trees[0].own_group()}/cgroup.procs", str(os.getpid()))
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 NEEDED = ("memory", "pids")
 USEFUL = ("cpu", "cpuacct")
+ROUNDS = 3
+"""Looks at a group that is to be emptied: processes may be starting others."""
 PERIOD = 100_000
 """Microseconds over which a CPU quota is measured out: the kernel's default."""
 PLACE_VARIABLE = "CLOCHE_CGROUP"
@@ -118,42 +120,26 @@ def _is_given(place: str) -> bool:
 
 
 def _enable(place: str, controllers: tuple[str, ...]) -> None:
-    """Have the controllers in the groups below. A group that does so must hold no process itself: those in it (we
-    are among them) go into a group of their own first, where all of them are ours."""
+    """Have the controllers in the groups below. A group that does so must hold no process itself: those that are in
+    it, we and whoever was given it with us, go into a group beside those of our sessions."""
     missing = [name for name in controllers if name not in _words(place, "cgroup.subtree_control")]
     if not missing:
         return
     order = " ".join(f"+{name}" for name in missing)
-    try:
-        _write(place, "cgroup.subtree_control", order)
-        return
-    except OSError:
-        members = [int(word) for word in _words(place, "cgroup.procs")]
-    if not all(_is_ours(pid) for pid in members):
-        raise NoGroups(f"{place} holds processes that are not ours to move") from None
     inner = os.path.join(place, "cloche-members")
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(inner)
-        for pid in members:
-            with suppress(ProcessLookupError):
-                _write(inner, "cgroup.procs", str(pid))
-        _write(place, "cgroup.subtree_control", order)
-    except OSError as exc:
-        raise NoGroups(f"{place}: {exc.strerror}") from None
-
-
-def _is_ours(pid: int) -> bool:
-    """This process, or one that it started, however long ago."""
-    while pid > 0:
-        if pid == os.getpid():
-            return True
+    trouble = ""
+    for _ in range(ROUNDS):
         try:
-            with open(f"/proc/{pid}/stat", "rb") as handle:
-                pid = int(handle.read().rpartition(b")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            return False
-    return False
+            _write(place, "cgroup.subtree_control", order)
+            return
+        except OSError as exc:
+            trouble = exc.strerror or ""
+        with suppress(OSError):
+            os.mkdir(inner)
+        for pid in _words(place, "cgroup.procs"):
+            with suppress(OSError):  # it has ended
+                _write(inner, "cgroup.procs", pid)
+    raise NoGroups(f"{place} does not pass on its controllers: {trouble}")
 
 
 # -- what the kernel says ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from cloche.backends.jail.broker import Ticket
 from cloche.backends.jail.ends import process_of, readable
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import BranchError, ClocheError, StartError
+from cloche.session.callback_threads import threads
 from cloche.session.workspace import Workspace
 from cloche_guest.jail import messages, syscalls
 
@@ -135,6 +136,9 @@ class Seat:
 
     def open_group(self) -> list[int]:
         """Descriptors by which a worker joins."""
+        meter = self.broker.meter
+        if meter is not None and meter.joining_waits:
+            threads.run(meter.stir)  # while the worker is being made
         try:
             return [] if self.group is None else self.group.open_joins()
         except OSError as exc:
