@@ -213,14 +213,14 @@ def test_a_child_that_outlives_the_host_keeps_nothing_alive(folder: Path) -> Non
 
 
 def test_a_child_has_sessions_of_its_own(folder: Path) -> None:
-    child = (
-        "with cloche.create_sandbox(backend='jail') as s: print(s.execute('1 + 2').value, flush=True)\n    os._exit(0)"
-    )
+    child = "print(cloche.run('1 + 2', backend='jail').value, os.getpid(), flush=True)\n    os._exit(0)"
     script = FORKS.format(child=child).replace("os.close(1)", "") + "os.waitpid(child, 0)\ninput()"
     other = Other(script=script, count=1)
-    assert read_line(other.process) == "3"
+    value, child_pid = read_line(other.process).split()
+    assert value == "3"
     other.end(subprocess.Popen.kill)
     other.assert_gone(folder)
+    wait_until(lambda: not [path for place in places() for path in place.glob(f"cloche-{child_pid}-*")])
 
 
 @pytest.mark.parametrize("form", ["shell", "python"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -312,6 +313,35 @@ def test_a_protected_session_returns_to_what_it_was_before_its_memory_was_used_u
         assert (result.outcome, result.session_state) == ("memory", "restored")
         assert sandbox.execute("kept").value == "[1]"
         assert sandbox.execute("import os; os.kill(os.getpid(), 9)").outcome == "killed"
+
+
+CROWD = """
+import os, signal
+del state
+children = []
+for _ in range(24):
+    children.append(os.fork())
+    if not children[-1]:
+        try:
+            block = bytearray(b"x") * (8 << 20)
+            signal.pause()
+        finally:
+            os._exit(0)
+os.WTERMSIG(os.waitpid(-1, 0)[1])
+"""
+
+
+def test_a_savepoint_outlives_the_crowd_that_uses_up_the_memory() -> None:
+    """Though it is the largest of them, and would be taken first."""
+    if os.getuid() != 0:
+        pytest.skip("only root can ask for that")
+    with jail(memory_bytes=128 * MIB, workspace_bytes=MIB) as sandbox:
+        sandbox.execute("state = bytearray(b'x') * (80 << 20)").check()
+        sandbox.savepoint()
+        result = sandbox.execute(CROWD)
+        assert result.outcome == "memory" or result.metadata["oom_kills"] > 0
+        sandbox.undo()
+        assert sandbox.execute("len(state) >> 20").value == "80"
 
 
 def test_groups_of_branches_go_with_them() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
-from cloche.backends.jail.ends import Ends, readable
+from cloche.backends.jail.ends import Ends, rank_victims, readable
 from cloche.errors import BranchError
 from cloche.session.callback_threads import threads
 from cloche.session.copying import SessionCopy
@@ -128,6 +128,7 @@ class JailSavepoint(SessionCopy):
                 self._handle = -1
             else:
                 self._channel.take_worker(self._handle, self._seat)
+                rank_victims(self._parent.handle(), self._handle)
         return self._handle
 
     def refresh(self) -> None:

@@ -6,6 +6,7 @@ import os
 import select
 import socket
 import struct
+from contextlib import suppress
 
 from cloche.backends.native import capture_pipe
 from cloche.errors import BranchError
@@ -96,6 +97,16 @@ def process_of(handle: int) -> int | None:
     except OSError:
         return None
     return numbers[0] if numbers and numbers[0] > 0 else None
+
+
+def rank_victims(first: int, last: int) -> None:
+    """When a session's memory is used up, who is to be ended: the process behind `first`, and what it starts from now
+    on, before the one behind `last`, which is a copy of it. Where we are not root, the largest goes first."""
+    for handle, score in ((first, "900"), (last, "0")):
+        pid = process_of(handle)
+        if pid is not None:
+            with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as adjustment:
+                adjustment.write(score)
 
 
 def readable(descriptor: int, timeout: float) -> bool:
