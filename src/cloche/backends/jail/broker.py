@@ -110,15 +110,13 @@ class Broker:
         if self.meter is None:
             return None
         try:
-            group = self.meter.make_group()
-            group.limit(limits)
+            return self.meter.make_group(limits)
         except (OSError, NoGroups) as exc:
             raise StartError(
                 "the session's cgroup could not be made",
                 cause=str(exc),
                 remedy="cloche doctor shows what is here; CLOCHE_MASK_LAYERS=cgroup does without, at a lower tier",
             ) from None
-        return group
 
     def map_folder(self, path: str) -> int:
         """A mount of a host folder for the guest's user."""

@@ -280,9 +280,15 @@ class Meter:
         with suppress(OSError):
             _write(f"{self.trees[0].own_group()}/cgroup.procs", str(os.getpid()))
 
-    def make_group(self) -> Group:
-        """A group for one session, without limits yet."""
-        return Group(self.trees, self.tops, str(next(self._numbers)))
+    def make_group(self, limits: Limits | None = None) -> Group:
+        """A group for one session."""
+        group = Group(self.trees, self.tops, str(next(self._numbers)))
+        try:
+            group.limit(limits or Limits())
+        except (OSError, NoGroups):
+            group.remove()
+            raise
+        return group
 
     def close(self) -> None:
         """Remove everything, whatever is still in it."""
