@@ -13,6 +13,7 @@ from cloche import SessionSandbox, create_sandbox
 from cloche.backends.interpreter import examine
 from cloche.backends.jail import spares as keeping
 from cloche.backends.jail.backend import JailBackend
+from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.houses import SCIENTIFIC, houses
 from cloche.backends.jail.programs import PURE_VARIABLE
 
@@ -30,7 +31,9 @@ _open = False
 
 def jail_sandbox(**options: Any) -> SessionSandbox:
     """A sandbox whose first use takes a session from the warm jail."""
-    return create_sandbox(backend="jail", preload=PRELOAD, **options)
+    if PRELOAD != SCIENTIFIC:
+        options["preload"] = PRELOAD
+    return create_sandbox(backend="jail", **options)
 
 
 @contextmanager
@@ -93,10 +96,11 @@ def wait_for_spares() -> int:
 
 def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
     """(its worker, the PID 1 of its seat)."""
-    worker, seat = sandbox.guest_pid, getattr(sandbox._backend, "_seat", None)
-    if worker is None or seat is None:
+    guest = sandbox._core.guest
+    channel = None if guest is None else guest.channel
+    if not isinstance(channel, JailChannel) or channel.pid is None:
         raise RuntimeError("the session has ended")
-    return worker, _pid_behind(seat.answer().seat)
+    return channel.pid, _pid_behind(channel.seat.answer().seat)
 
 
 def serving() -> Broker:
