@@ -277,7 +277,9 @@ def test_nothing_survives_a_host_that_is_killed(confined: Confined, python: str)
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}
     ) as host:
         assert host.stdout is not None
-        pid = int(host.stdout.readline())
+        said = host.stdout.readline()
+        assert said, "the host ended early; its complaint is above"
+        pid = int(said)
         keeper = parent_of(pid)
         zygote = parent_of(keeper)
         wait_until(lambda: len(strays_of(seconds)) >= 2)
