@@ -249,8 +249,8 @@ def registered(monkeypatch: pytest.MonkeyPatch):
     return register
 
 
-def chosen() -> tuple[str, dict[str, str]]:
-    backend, skipped = choose_backend(ExecutionPolicy(), {})
+def chosen(**demands: Any) -> tuple[str, dict[str, str]]:
+    backend, skipped = choose_backend(ExecutionPolicy(**demands), {})
     return backend.name, skipped
 
 
@@ -266,7 +266,7 @@ def test_auto_takes_a_daemon_that_answers(registered):
 
 def test_auto_passes_over_a_daemon_that_does_not_answer(registered):
     registered(stand_in("daemon", available=False), NativeBackend)
-    assert chosen() == ("native", {"daemon": "no daemon here"})
+    assert chosen(minimum_isolation="process") == ("native", {"daemon": "no daemon here"})
 
 
 def test_auto_takes_native_where_python_is_found():

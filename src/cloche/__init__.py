@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from cloche.factory import UNSET, backend_names, create_async_sandbox, create_sandbox, run
     from cloche.isolation import Isolation, Layer
+    from cloche.jail import JailSandbox
     from cloche.logger import SandboxLogger
     from cloche.native import NativePythonSandbox
     from cloche.policy import ExecutionPolicy
@@ -57,10 +58,10 @@ __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
     "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution",
     "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError",
-    "FileInfo", "Isolation", "IsolationError", "Layer", "MachineError", "NativePythonSandbox", "PolicyError",
-    "ProtocolError", "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig",
-    "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError",
-    "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
+    "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "NativePythonSandbox",
+    "PolicyError", "ProtocolError", "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError",
+    "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy", "SessionError",
+    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
     "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__",
     "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run",
 ]  # fmt: skip
@@ -70,6 +71,7 @@ _HOMES = {
     "config": ("SandboxConfig", "load_config"),
     "factory": ("UNSET", "backend_names", "create_async_sandbox", "create_sandbox", "run"),
     "isolation": ("Isolation", "Layer"),
+    "jail": ("JailSandbox",),
     "logger": ("SandboxLogger",),
     "native": ("NativePythonSandbox",),
     "policy": ("ExecutionPolicy",),

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from cloche.session.channel import Availability, Backend
 
 GROUP = "cloche.backends"
-AUTO_ORDER = ("daemon", "native", "wasm", "pyodide")
-AUTO_MINIMUM = Isolation.PROCESS
+AUTO_ORDER = ("daemon", "jail", "native", "wasm", "pyodide")
+AUTO_MINIMUM = Isolation.CONFINED
+"""What `auto` is content with when the policy does not say. Less than a boundary must be asked for."""
 
 
 class Unset:
@@ -97,6 +98,7 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
     """The backend that `auto` takes, and why each earlier one was passed over."""
     demanded = policy.minimum_isolation if policy.minimum_isolation is not None else AUTO_MINIMUM
     skipped: dict[str, str] = {}
+    remedies: list[str] = []
     for name in AUTO_ORDER:
         if name not in _builtin_backends():
             continue
@@ -106,18 +108,23 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
         lacking = [demand for demand in policy.demands() if demand not in able]
         if not availability.available:
             skipped[name] = availability.reason
+            if name != "daemon":  # which would not stand behind a better wall
+                remedies.append(availability.remedy)
         elif lacking:
-            skipped[name] = f"cannot honour policy.{', policy.'.join(lacking)}"
+            names = [demand.removesuffix("_access") for demand in lacking]
+            skipped[name] = f"cannot honour policy.{', policy.'.join(names)}"
         elif availability.isolation is not None and availability.isolation < demanded:
             skipped[name] = f"gives {availability.isolation.name}, {demanded.name} is demanded"
         else:
             return backend, skipped
     reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items()) or "none is registered"
     if any("is demanded" in reason for reason in skipped.values()):
+        if policy.minimum_isolation is None:
+            remedies.append("to run without a boundary, say so: minimum_isolation='process', or backend='native'")
         raise IsolationError(
             "no backend reaches the demanded isolation",
             cause=reasons,
-            remedy="cloche doctor shows what is missing and how to get it",
+            remedy="; or ".join([*filter(None, remedies), "see what is missing: cloche doctor"]),
         )
     raise BackendUnavailableError(
         "no backend can run here", cause=reasons, remedy="cloche doctor shows what is missing and how to get it"
@@ -222,6 +229,10 @@ def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
         from cloche.native import NativePythonSandbox
 
         return NativePythonSandbox
+    if backend.name == "jail":
+        from cloche.jail import JailSandbox
+
+        return JailSandbox
     if backend.name == "daemon":
         from cloche.remote import DaemonClientSandbox
 

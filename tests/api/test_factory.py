@@ -19,6 +19,7 @@ from cloche import (
     BackendUnavailableError,
     Isolation,
     IsolationError,
+    JailSandbox,
     NativePythonSandbox,
     UnknownBackendError,
     UnsupportedError,
@@ -35,13 +36,58 @@ def nothing_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.chdir(tmp_path)
 
 
+JAIL = pytest.mark.skipif(not factory.probe_backends()["jail"].available, reason="the jail cannot run here")
 MAKERS = pytest.mark.parametrize("make", [create_sandbox, create_async_sandbox])
 
 
-def test_auto_takes_a_backend_that_runs_here():
+def test_auto_takes_a_backend_that_runs_here_and_is_a_boundary():
     with create_sandbox() as sandbox:
         assert isinstance(sandbox, NativePythonSandbox)
-        assert sandbox.execute("6 * 7").value == "42"
+        result = sandbox.execute("6 * 7")
+        assert result.value == "42"
+        assert result.isolation >= Isolation.CONFINED
+
+
+@JAIL
+def test_on_linux_auto_is_the_jail():
+    with create_sandbox() as sandbox:
+        assert type(sandbox) is JailSandbox
+    assert create_async_sandbox().backend == "jail"
+
+
+@MAKERS
+def test_where_there_is_no_boundary_auto_refuses_and_says_what_to_type(make, monkeypatch):
+    monkeypatch.setenv("CLOCHE_MASK_LAYERS", "seccomp")
+    with pytest.raises(IsolationError, match=r"jail: .*; native: gives PROCESS, CONFINED is demanded") as caught:
+        make()
+    assert "minimum_isolation='process'" in str(caught.value.remedy)
+    assert "CLOCHE_MASK_LAYERS" in str(caught.value.remedy)
+
+
+def test_auto_runs_without_a_boundary_when_that_is_asked_for(monkeypatch):
+    monkeypatch.setenv("CLOCHE_MASK_LAYERS", "seccomp")
+    with create_sandbox(minimum_isolation="process") as sandbox:
+        assert type(sandbox) is NativePythonSandbox
+        assert sandbox.execute("1").isolation is Isolation.PROCESS
+
+
+@JAIL
+def test_auto_takes_a_better_wall_than_is_asked_for():
+    with create_sandbox(minimum_isolation="process") as sandbox:
+        assert type(sandbox) is JailSandbox
+
+
+def test_a_demand_that_only_a_weaker_backend_can_honour_is_refused():
+    with pytest.raises(IsolationError, match=r"jail: cannot honour policy\.network; native: gives PROCESS") as caught:
+        create_sandbox(network=True)
+    assert "minimum_isolation='process'" in str(caught.value.remedy)
+    assert create_sandbox(network=True, minimum_isolation="process").backend == "native"
+
+
+@JAIL
+@pytest.mark.parametrize("demand", [{"network": False}, {"protect_state": True}])
+def test_auto_takes_the_jail_for_what_native_cannot_honour(demand):
+    assert create_sandbox(minimum_isolation="process", **demand).backend == "jail"
 
 
 def test_native_by_name_is_its_own_class():
@@ -59,7 +105,8 @@ def test_an_unknown_backend_is_refused_and_the_known_ones_are_named(make):
 
 
 @MAKERS
-def test_a_wall_that_cannot_be_had_is_refused_before_anything_runs(make):
+def test_a_wall_that_cannot_be_had_is_refused_before_anything_runs(make, monkeypatch):
+    monkeypatch.setenv("CLOCHE_MASK_LAYERS", "cgroup")
     with pytest.raises(IsolationError, match="METERED is demanded") as caught:
         make(minimum_isolation=Isolation.METERED)
     assert "doctor" in (caught.value.remedy or "")
@@ -83,7 +130,12 @@ def test_a_demand_that_a_backend_cannot_honour_is_refused_and_not_ignored(make, 
     with pytest.raises(UnsupportedError, match=f"cannot honour policy.{capability}") as caught:
         make(backend="native", **demand)
     assert caught.value.capability == capability
-    with pytest.raises((UnsupportedError, BackendUnavailableError), match=capability):
+
+
+@pytest.mark.parametrize("demand", [{"fuel_budget": 1000}, {"deterministic": True}])
+@MAKERS
+def test_auto_refuses_a_demand_that_nothing_can_honour(make, demand):
+    with pytest.raises(BackendUnavailableError, match=next(iter(demand))):
         make(**demand)
 
 

@@ -40,7 +40,10 @@ class Cloche:
     @property
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CLOCHE_")}
-        own = {"CLOCHE_SESSIONS_DIR": str(self.sessions), "CLOCHE_CACHE_DIR": str(self.cache), "COLUMNS": "100"}
+        own = {
+            "CLOCHE_SESSIONS_DIR": str(self.sessions), "CLOCHE_CACHE_DIR": str(self.cache), "COLUMNS": "100",
+            "CLOCHE_DAEMON_SOCKET": os.environ["CLOCHE_DAEMON_SOCKET"],
+        }  # fmt: skip
         return {**inherited, **own, "TMPDIR": str(self.temporary)}
 
     def command(self, *arguments: str | Path) -> list[str]:

@@ -109,7 +109,7 @@ def test_a_broken_variable_is_named(cloche: Cloche) -> None:
 
 
 def test_a_place_for_sessions_that_cannot_be_made_exits_2_with_a_remedy(cloche: Cloche) -> None:
-    done = cloche("run", "-c", "1", CLOCHE_SESSIONS_DIR="/proc/nowhere")
+    done = cloche("run", "-b", "native", "-c", "1", CLOCHE_SESSIONS_DIR="/proc/nowhere")
     assert done.code == 2
     assert re.search(r"remedy: .*CLOCHE_SESSIONS_DIR", done.stderr)
 

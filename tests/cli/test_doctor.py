@@ -29,10 +29,11 @@ def test_doctor_agrees_with_a_real_run(cloche: Cloche, mask: str) -> None:
     assert findings["backends"]["native"]["isolation"] == result["isolation"]
 
 
-def test_a_masked_layer_really_is_missing(cloche: Cloche) -> None:
-    code = "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 256"
-    assert cloche("run", "-c", code).stdout == "True\n"
-    assert cloche("run", "-c", code, CLOCHE_MASK_LAYERS="rlimits").stdout == "False\n"
+@pytest.mark.parametrize("backend", ["native", "jail"])
+def test_a_masked_layer_really_is_missing(cloche: Cloche, backend: str) -> None:
+    command = ("run", "-b", backend, "-c", "import resource; resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 256")
+    assert cloche(*command).stdout == "True\n"
+    assert cloche(*command, CLOCHE_MASK_LAYERS="rlimits").stdout == "False\n"
 
 
 def test_a_missing_layer_has_its_purpose_and_remedy(cloche: Cloche) -> None:
@@ -48,13 +49,13 @@ def test_doctor_names_interpreter_folders_and_choice(cloche: Cloche) -> None:
     done = cloche("doctor")
     assert (done.code, done.stderr) == (0, "")
     version = ".".join(map(str, sys.version_info[:3]))
-    for text in (sys.executable, version, str(cloche.cache), str(cloche.sessions), "auto chooses native"):
+    for text in (sys.executable, version, str(cloche.cache), str(cloche.sessions), "auto chooses jail"):
         assert text in done.stdout
 
 
 def test_auto_in_doctor_is_what_a_run_takes(cloche: Cloche) -> None:
     assert cloche("doctor", "--json").json["auto"] == {
-        "backend": "native",
+        "backend": "jail",
         "skipped": {"daemon": "no daemon runs"},
         "reason": None,
         "remedy": None,
@@ -76,7 +77,7 @@ def test_the_interpreter_of_the_configuration_counts(cloche: Cloche) -> None:
 
 
 def test_a_demand_that_nothing_meets_is_explained(cloche: Cloche) -> None:
-    findings = cloche("doctor", "--json", CLOCHE_MINIMUM_ISOLATION="metered").json
+    findings = cloche("doctor", "--json", CLOCHE_MINIMUM_ISOLATION="metered", CLOCHE_MASK_LAYERS="cgroup").json
     assert findings["auto"]["backend"] is None
     assert "METERED is demanded" in findings["auto"]["reason"]
 

@@ -105,7 +105,7 @@ class Tenancy:
             # what was asked for is on its way already: a wall that is still going up costs no time here
             if walls.stands(broker):
                 channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
-                channel.greeting = _greeting(policy, self._ground)
+                channel.greeting = _greeting(policy, self._ground, limited="rlimits" in layers)
                 return channel
             channel.close()
             self.release()
@@ -134,7 +134,9 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     """What a seat is made from. Equal options make equal seats: nothing in here is of one session alone but a folder
     of the host."""
     # a core of one byte: nothing is written, and no program of the host is started to take it
-    options: dict[str, Any] = {"limit_core": 1, "limit_memlock": 0, "limit_msgqueue": 0}
+    options: dict[str, Any] = {"limit_core": 1}
+    if "rlimits" in layers:
+        options |= {"limit_memlock": 0, "limit_msgqueue": 0}
     if mode is Mode.CONFINED:
         # queued signals are counted over all processes of the user: what the guest takes is not there for others
         return {**options, "limit_sigpending": 256}
@@ -163,7 +165,7 @@ def lacking(mode: Mode) -> tuple[str, ...]:
     return cpus if mode is Mode.SEALED else (*cpus, *NEEDS_NAMESPACES)
 
 
-def _greeting(policy: ExecutionPolicy, ground: Ground | None) -> dict[str, Any]:
+def _greeting(policy: ExecutionPolicy, ground: Ground | None, *, limited: bool) -> dict[str, Any]:
     """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else."""
     own = {"environment": {**ZYGOTE_ENVIRONMENT, **policy.environment}} if policy.environment else {}
     place, processes = "/app", policy.processes
@@ -172,13 +174,10 @@ def _greeting(policy: ExecutionPolicy, ground: Ground | None) -> dict[str, Any]:
         place, processes = places["PWD"], processes + running_tasks(guest_user()[0])
         variables = {**ZYGOTE_ENVIRONMENT, **places, "MPLCONFIGDIR": places["HOME"], **policy.environment}
         own = {"environment": variables}
-    return {
-        "workspace": place,
-        **own,
-        "limits": {
-            "data": policy.memory_bytes,
-            "fsize": policy.workspace_bytes,
-            "nofile": policy.open_files,
-            "nproc": processes,
-        },
+    limits = {
+        "data": policy.memory_bytes,
+        "fsize": policy.workspace_bytes,
+        "nofile": policy.open_files,
+        "nproc": processes,
     }
+    return {"workspace": place, **own, "limits": limits if limited else {}}
