@@ -25,12 +25,13 @@ _FIRST_PRIVATE = 200  # out of the way of code that closes "3 to 100"
 
 def keep_private(descriptor: int) -> int:
     """A close-on-exec duplicate with a high number; the original is left to the caller."""
-    import fcntl
-
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_PRIVATE)
-    except OSError:  # the limit on descriptors is lower than that
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+    for number in (*range(_FIRST_PRIVATE, _FIRST_PRIVATE + 50), *range(10, _FIRST_PRIVATE)):
+        if _identity(number) is None:
+            try:
+                return _os.dup2(descriptor, number, False)
+            except OSError:  # the limit on descriptors is lower than that
+                continue
+    raise OSError(24, "no descriptor is left")
 
 
 def take_wire() -> tuple[int, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _socket
 import _stat as stat
-import fcntl
 import posix as os
 import sys
 
@@ -136,6 +135,8 @@ def running_threads() -> list[str]:
 
 def open_files() -> list[OpenFile]:
     """Files and folders of the session that are open, with what it takes to open them again."""
+    import fcntl
+
     found: list[Any] = []
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)

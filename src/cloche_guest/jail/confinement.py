@@ -33,7 +33,7 @@ def run(
         worker.join(groups)
         enter(options, trees, lines, memfd=bool(groups))
 
-    worker.serve_behind(go_in, session)
+    worker.serve_behind(go_in, session, options)
 
 
 def allowed_paths(options: dict[str, Any], trees: list[str]) -> list[tuple[str, int]]:

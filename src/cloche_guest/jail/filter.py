@@ -9,7 +9,7 @@ programs.
 
 from __future__ import annotations
 
-import struct
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +128,10 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
     for low, high in _ranges(set(_X86_64_REFUSED)):
         program += [(_GREATER_EQUAL, 0, 2, low), (_GREATER, 1, 0, high), (_RETURN, 0, 0, ERRNO | EPERM)]
     program.append((_RETURN, 0, 0, ERRNO | ENOSYS))
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+    return b"".join(
+        code.to_bytes(2, sys.byteorder) + bytes((then, otherwise)) + value.to_bytes(4, sys.byteorder)
+        for code, then, otherwise, value in program
+    )
 
 
 def _special_rules(program: list[Instruction]) -> None:

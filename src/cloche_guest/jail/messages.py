@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import _socket
 import sys
-from _struct import pack as pack_numbers
-from _struct import unpack as unpack_numbers
 
 from cloche_guest.plain_json import dumps, loads
 
@@ -43,7 +41,7 @@ def plain_pair() -> tuple[_socket.socket, _socket.socket]:
 
 def send(to: _socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
     """Send one message."""
-    numbers = pack_numbers("%di" % len(descriptors), *descriptors)
+    numbers = b"".join(descriptor.to_bytes(_NUMBER, sys.byteorder) for descriptor in descriptors)
     to.sendmsg([pack(message)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if descriptors else [])
 
 
@@ -60,8 +58,10 @@ def receive(source: _socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
         except ConnectionError:
             return None, []
     for _, _, payload in rights:
-        count = len(payload) // _NUMBER
-        descriptors += unpack_numbers("%di" % count, payload[: count * _NUMBER])
+        descriptors += [
+            int.from_bytes(payload[start : start + _NUMBER], sys.byteorder)
+            for start in range(0, len(payload) - _NUMBER + 1, _NUMBER)
+        ]
     return (unpack(data) if data else None), descriptors
 
 

@@ -44,14 +44,14 @@ class PreparedSession:
         finally:
             state.branching = False
 
-    def begin(self, wire: int, out: int, err: int, line: int) -> None:
-        """Be the session over these descriptors, which are closed. Never returns."""
+    def begin(self, wire: int, out: int, err: int, line: int, *, ahead: bool) -> None:
+        """Be the session over these descriptors, which are closed. `ahead`: nobody waits for it yet. Never returns."""
         self._kernel.link.begin_again(wire)
         self._kernel.capture.begin_again(out, err)
         self._branches.begin_again(line)
         for descriptor in (wire, out, err, line):
             os.close(descriptor)
-        if not self._kernel.link.waits():
+        if ahead and not self._kernel.link.waits():
             rehearse(self._kernel, self._kernel.link, WORKSPACE)
         self._kernel.serve()
         os._exit(0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import sys
-from _struct import pack
 
 from cloche_guest.jail import foreign
 
@@ -88,6 +87,18 @@ def _check(result: int, what: str) -> int:
     return result
 
 
+def _words(size: int, *numbers: int) -> bytes:
+    """Numbers as C has them, each of so many bytes. `struct` would cost the start of a zygote half a millisecond."""
+    return b"".join(number.to_bytes(size, sys.byteorder) for number in numbers)
+
+
+def pack(form: str, *values: Any) -> bytes:
+    """`struct.pack`, which is not imported where nothing but `enter` and `fork_away` is used."""
+    import struct
+
+    return struct.pack(form, *values)
+
+
 def _encode(path: str) -> bytes:
     return path.encode(sys.getfilesystemencoding(), "surrogateescape")
 
@@ -123,12 +134,11 @@ def enter(
     program: bytes,
 ) -> None:
     """All that a worker does before it runs guest code, in one call. See `worker.enter`."""
-    amounts = b"".join(pack("QQ", *limit) for limit in limits)
-    confinement = pack(
-        "iiPQHP", below, landlock, foreign.address_of(amounts), len(limits),
-        len(program) // 8, foreign.address_of(program),
-    )  # fmt: skip
-    _check_library(_library.cloche_enter(seat, namespaces, pack("5i", *lines), confinement))
+    amounts = _words(8, *(number for limit in limits for number in limit))
+    confinement = _words(4, below, landlock) + _words(
+        8, foreign.address_of(amounts), len(limits), len(program) // 8, foreign.address_of(program)
+    )
+    _check_library(_library.cloche_enter(seat, namespaces, _words(4, *lines), confinement))
 
 
 def gather_heap() -> None:
@@ -312,7 +322,7 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
     """
     if _library is not None:
         flat = [number for pair in namespaces for number in pair]
-        return _check_library(_library.cloche_fork_away(pack("%di" % len(flat), *flat), len(namespaces)))
+        return _check_library(_library.cloche_fork_away(_words(4, *flat), len(namespaces)))
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:

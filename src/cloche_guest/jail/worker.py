@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _socket
-import fcntl
 import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import resource
 import sys
@@ -67,6 +66,8 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
 
 def arrange_descriptors(lines: list[int]) -> None:
     """Put `lines` at their numbers and close everything else; output goes where it should."""
+    import fcntl
+
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 100) for descriptor in lines]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
@@ -101,15 +102,15 @@ def run(
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)
         enter(options, lines, seat, program)
 
-    serve_behind(go_in, session)
+    serve_behind(go_in, session, options)
 
 
-def serve_behind(go_in: Callable[[], None], session: PreparedSession) -> None:
+def serve_behind(go_in: Callable[[], None], session: PreparedSession, options: dict[str, Any]) -> None:
     """Go behind the wall, then be the guest's kernel. Never returns."""
     try:
         go_in()
         reseed()
-        session.begin(WIRE, OUT, ERR, LINE)
+        session.begin(WIRE, OUT, ERR, LINE, ahead=bool(options.get("ahead")))
     except BaseException as exc:
         try:
             os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())

@@ -181,7 +181,7 @@ class Spares:
         except (OSError, ClocheError):  # no descriptors left, no cgroup: those who ask for a session will be told
             return None
         try:
-            channel = JailChannel.start(seat, self.options)
+            channel = JailChannel.start(seat, {**self.options, "ahead": True})
         except (OSError, ClocheError):
             seat.close()
             return None
