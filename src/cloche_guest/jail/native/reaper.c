@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_TEXT = 65536, MOST_PATHS = 256, TRIES = 40, PAUSE = 25 * 1000 * 1000 /* nanoseconds */ };
+enum { MOST_TEXT = 65536, MOST_PATHS = 256, DEEPEST = 128, TRIES = 40, PAUSE = 25 * 1000 * 1000 /* nanoseconds */ };
 
 static const char *wanted[MOST_PATHS];
 static size_t wanted_count;
@@ -64,6 +65,36 @@ static void end_members(int group)
     fclose(members);
 }
 
+static bool is_group(const char *path)
+{
+    char name[PATH_MAX];
+    struct stat status;
+    int length = snprintf(name, sizeof name, "%s/cgroup.procs", path);
+    return length > 0 && (size_t)length < sizeof name && lstat(name, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Removes a folder and all that is in it, by descriptor: the names in it were a guest's, and links are not followed.
+ * What lies too deep is left to the sweep of the next start. */
+static void remove_tree(int parent, const char *name, int depth)
+{
+    int place = depth > DEEPEST ? -1 : openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = place < 0 ? NULL : fdopendir(place);
+    if (folder == NULL) {
+        if (place >= 0)
+            close(place);
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (unlinkat(place, entry->d_name, 0) < 0 && errno == EISDIR)
+            remove_tree(place, entry->d_name, depth + 1);
+    }
+    closedir(folder);
+    (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
+
 /* Removes the groups in a host's folder, and it. Anything but a group is left alone, and so is then the folder. */
 static void remove_groups(const char *path)
 {
@@ -93,10 +124,12 @@ static bool remove_all(void)
     for (size_t i = 0; i < wanted_count; i++) {
         if (lstat(wanted[i], &status) < 0)
             continue;
-        if (S_ISDIR(status.st_mode))
+        if (!S_ISDIR(status.st_mode))
+            (void)unlink(wanted[i]);
+        else if (is_group(wanted[i]))
             remove_groups(wanted[i]);
         else
-            (void)unlink(wanted[i]);
+            remove_tree(AT_FDCWD, wanted[i], 0);
         left = left || lstat(wanted[i], &status) == 0;
     }
     return left;
