@@ -131,7 +131,7 @@ class SessionSandbox(BaseSandbox):
     def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
         """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
         operation = operations.SetContext(context, self.policy.value_max_bytes)
-        operation.call()  # a context that cannot cross the wall is refused before anything is changed
+        operation.check()
         alive = self._core.guest is not None
         self._core.check_open()
         self._core.set_context(context)

@@ -51,6 +51,7 @@ ZYGOTE_MODULES = (
     "jail.branches",
     "jail.prepared",
     "jail.worker",
+    "jail.template",
     "jail.zygote",
 )
 INIT_MODULES = (

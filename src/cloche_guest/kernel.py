@@ -61,6 +61,7 @@ class Kernel:
         self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
         self.bridges = Bridges(link.call, self.flush_quietly, self._current_context)
         self.workspace: str | None = None
+        self.held: Any = None  # a context that was here before the session
         self.value_limit = 1 << 26
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
@@ -164,6 +165,11 @@ class Kernel:
         """Bind `context`: text from the attachment in the given encoding, or a plain value."""
         if params.get("none"):
             self.space.release("context")
+        elif params.get("held"):
+            if self.held is None:
+                raise RequestFailed(INVALID_PARAMS, "there is no context that came with this guest")
+            self.space.reserve("context", self.held)
+            self.held = None
         elif body is not None:
             self.space.reserve("context", _decode_text(body, params["encoding"]))
         else:

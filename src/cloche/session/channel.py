@@ -64,6 +64,8 @@ class Channel(ABC):
     isolation: Isolation
     layers: tuple[str, ...] = ()
     workspace: Workspace
+    holds_context: bool = False
+    """Whether the guest has the context already (see `Backend.context`), and need not be sent it."""
     greeting: Mapping[str, Any]
     """Backend-specific parameters of `initialize` (search path, limits the guest sets on itself)."""
 
@@ -140,6 +142,9 @@ class Backend(ABC):
     """Names of the keyword options it takes."""
     sandbox: ClassVar[type[Any] | None] = None
     """The class that users see, where the backend brings one of its own."""
+
+    context: Any = None
+    """What the next guest is to find as `context`; set before `open`, for those that can bring it themselves."""
 
     def abilities(self) -> frozenset[str]:
         """Its capabilities, as far as the wall that can be had on this machine has them."""

@@ -201,8 +201,10 @@ class SessionCore:
 
     def _open_guest(self, timeout: float) -> Guest:
         policy = self.policy
-        greeting = context_call(self.context, policy.value_max_bytes)
+        # A text always crosses the wall; of anything else it is known before a guest is opened for it.
+        greeting = None if type(self.context) is str else context_call(self.context, policy.value_max_bytes)
         self.folder.workspace.ensure()
+        self.backend.context = self.context
         channel = self.backend.open(policy, self.folder.workspace, timeout)
         type(self.backend).has_opened = True
         demanded = policy.minimum_isolation
@@ -213,6 +215,10 @@ class SessionCore:
                 remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
             )
         guest = self._attend(channel)
+        if channel.holds_context:
+            greeting = Call("context", {"held": True})
+        elif greeting is None:
+            greeting = context_call(self.context, policy.value_max_bytes)
         self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
         params = {
             "protocol": PROTOCOL,

@@ -58,6 +58,11 @@ class SetContext(Operation[None]):
     limit: int
     name: str = "initialize"
 
+    def check(self) -> None:
+        """Refuse what cannot cross the wall, before anything is changed. A text always can."""
+        if type(self.context) is not str:
+            self.call()
+
     def call(self) -> Call:
         call = context_call(self.context, self.limit)
         return Call("context", call.params, call.body_size, call.body)

@@ -20,7 +20,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Library", "address_of", "c_int", "c_long", "c_size_t", "c_uint", "c_ulong", "c_void_p", "get_errno"]
+__all__ = [
+    "Library",
+    "address_of",
+    "c_int",
+    "c_long",
+    "c_size_t",
+    "c_uint",
+    "c_ulong",
+    "c_void_p",
+    "get_errno",
+    "memory_at",
+]
 
 _RESOLVE_NOW = 2
 
@@ -59,6 +70,14 @@ class _Text(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "z"
 
 
+class _Object(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "O"
+
+
+class _Byte(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "c"
+
+
 c_size_t = c_ulong
 
 
@@ -72,6 +91,11 @@ class _Function(CFuncPtr):
 class _TextFunction(CFuncPtr):
     _flags_ = _Function._flags_
     _restype_ = _Text
+
+
+class _ObjectFunction(CFuncPtr):
+    _flags_ = _Function._flags_
+    _restype_ = _Object
 
 
 class Library:
@@ -88,6 +112,15 @@ class Library:
     def text_function(self, name: str) -> Any:
         """One that returns text."""
         return _TextFunction(dlsym(self._handle, name))
+
+    def object_function(self, name: str) -> Any:
+        """One of the interpreter's own that returns a new object."""
+        return _ObjectFunction(dlsym(self._handle, name))
+
+
+def memory_at(address: int, size: int) -> memoryview:
+    """So many bytes there, to be written. Whoever asks knows whose they are."""
+    return memoryview((_Byte * size).from_address(address)).cast("B")
 
 
 def address_of(data: bytes) -> int:

@@ -36,6 +36,10 @@ class PreparedSession:
         for _ in range(REHEARSALS):
             rehearse(self._kernel, self._kernel.link, WORKSPACE)
 
+    def hold(self, context: str) -> None:
+        """In a template: what sessions that are forked from here find as their context, if their host says so."""
+        self._kernel.held = context
+
     def fork(self) -> int:
         """0 in the process in which the session is to begin."""
         state.branching = True

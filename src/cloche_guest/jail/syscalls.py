@@ -50,6 +50,7 @@ _SECCOMP_RET_ALLOW = 0x7FFF0000
 _SECCOMP_NEW_LISTENER = 8
 _FSCONFIG_SET_STRING, _FSCONFIG_CREATE = 1, 6
 
+_MADV_HUGEPAGE = 14
 _MADV_COLLAPSE = 25
 _LARGE_PAGE = 2 << 20
 
@@ -161,6 +162,20 @@ def settle_heap() -> None:
             first, end = -(-first // _LARGE_PAGE) * _LARGE_PAGE, end // _LARGE_PAGE * _LARGE_PAGE
             if first < end:
                 _libc.madvise(foreign.c_void_p(first), foreign.c_size_t(end - first), _MADV_COLLAPSE)
+
+
+def blank_text(length: int, width: int, highest: int) -> tuple[str, memoryview]:
+    """A new text, and the memory in which its characters belong, which is to be filled before the text is looked at.
+
+    Asks for large pages before there are any: then a fork copies a page table of a few entries, whatever the length.
+    """
+    text: str = _libc.object_function("PyUnicode_New")(foreign.c_long(length), foreign.c_uint(highest))
+    size = length * width
+    start = id(text) + sys.getsizeof(text) - size - width  # the characters and a terminator come last
+    first, end = -(-start // _LARGE_PAGE) * _LARGE_PAGE, (start + size) // _LARGE_PAGE * _LARGE_PAGE
+    if first < end:
+        _libc.madvise(foreign.c_void_p(first), foreign.c_size_t(end - first), _MADV_HUGEPAGE)
+    return text, foreign.memory_at(start, size)
 
 
 def _check_library(result: int) -> int:

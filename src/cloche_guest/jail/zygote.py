@@ -12,6 +12,7 @@ from cloche_guest.environment import use_environment
 from cloche_guest.jail import messages, syscalls, worker
 from cloche_guest.jail.preload import import_all
 from cloche_guest.jail.prepared import PreparedSession
+from cloche_guest.jail.template import Templates, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Zygote:
         self._filters: dict[bool, bytes] = {}  # with memory files, and without
         self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
         self._watch = select.poll()
+        self._templates = Templates()
+        self._is_template = False
+        self._retired = False
 
     def imports(self) -> dict[str, str]:
         """Import what is wanted. What could not be imported, and why."""
@@ -43,17 +47,71 @@ class Zygote:
             left_out = self.imports()
         self._prepare()
         messages.send(self._host, {"ready": True, "left_out": left_out})
+        self._loop()
+
+    def _loop(self) -> None:
+        """Requests, and the ends of those that were forked. Never returns."""
         self._watch.register(self._line.fileno(), select.POLLIN)
         while True:
             # by handle and not by signal: a signal just before the wait would be heard only after it
             for descriptor, _ in self._watch.poll():
                 if descriptor in self._workers:
                     self._reap(descriptor)
-                    continue
-                message, descriptors = messages.receive(self._line)
-                if message is None:
-                    os._exit(0)
-                self._fork(message, descriptors)
+                elif descriptor in self._templates:
+                    self._watch.unregister(descriptor)
+                    messages.send(self._host, {"template_gone": self._templates.reap(descriptor)})
+                else:
+                    self._take(*messages.receive(self._line))
+            if self._retired and not self._workers:
+                os._exit(0)
+
+    def _take(self, message: dict[str, Any] | None, descriptors: list[int]) -> None:
+        if message is None:
+            if not self._is_template:
+                os._exit(0)
+            self._retired = True  # whoever was forked from here still has to be told of
+            self._watch.unregister(self._line.fileno())
+        elif "hold" in message:
+            self._make_template(message, descriptors[0])
+        elif "drop" in message:
+            self._templates.drop(message["drop"])
+        elif "template" in message and not self._is_template:
+            trouble = self._templates.pass_on(message, descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if trouble is not None:
+                messages.send(self._host, {"failed": message["id"], "error": trouble})
+        else:
+            self._fork(message, descriptors)
+
+    def _make_template(self, message: dict[str, Any], stream: int) -> None:
+        ours, theirs = messages.pair()
+        pid = self._session.fork()
+        if pid:
+            theirs.close()
+            os.close(stream)
+            handle = self._templates.add(message["hold"], pid, ours)
+            self._watch.register(handle, select.POLLIN)
+            return
+        try:
+            ours.close()
+            self._leave_zygote(theirs)
+            self._session.hold(read_text(stream, message["length"], message["width"], message["highest"]))
+            os.close(stream)
+            messages.send(self._host, {"template_ready": message["hold"]})
+            self._loop()
+        finally:
+            os._exit(1)
+
+    def _leave_zygote(self, line: _socket.socket) -> None:
+        """In a template: what the zygote watches is not ours, and must not be held open by us."""
+        self._line.close()
+        for handle, (_, end) in self._workers.items():
+            os.close(handle)
+            os.close(end)
+        self._templates.leave()
+        self._is_template = True
+        self._line, self._workers, self._watch, self._templates = line, {}, select.poll(), Templates()
 
     def _prepare(self) -> None:
         """What all sessions have in common; in the end none of them shall have to write into it."""

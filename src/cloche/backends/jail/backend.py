@@ -126,9 +126,9 @@ class JailBackend(NativeBackend):
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> JailChannel:  # type: ignore[override]  # another kind of channel, by design
         interpreter = examine(self._python, "jail")
         if _HOUSES in sys.modules:
-            return self._tenancy.open(interpreter, policy, workspace)
+            return self._tenancy.open(interpreter, policy, workspace, self.context)
         launch_ahead(interpreter)  # the first of this process: it comes up while the rest is imported
         try:
-            return self._tenancy.open(interpreter, policy, workspace)
+            return self._tenancy.open(interpreter, policy, workspace, self.context)
         finally:
             discard_launch()

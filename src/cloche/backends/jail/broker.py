@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cloche.backends.interpreter import Interpreter
     from cloche.backends.jail.cgroups import Group, Limits
     from cloche.backends.jail.spares import Stock
+    from cloche.backends.jail.templates import Templates
 
 START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
@@ -34,15 +35,19 @@ IMPORT_PATIENCE = 60.0
 class Ticket:
     """A session that was asked for. The wire works at once; the rest comes with the zygote's answer."""
 
-    __slots__ = ("arrived", "error", "number", "seat", "worker", "workspace")
+    __slots__ = ("arrived", "error", "number", "seat", "template", "worker", "workspace")
 
-    def __init__(self, number: int, *, arrived: bool = False, seat: int = -1, workspace: int = -1) -> None:
+    def __init__(
+        self, number: int, *, arrived: bool = False, seat: int = -1, workspace: int = -1, template: int | None = None
+    ) -> None:
+        """`template`: the one that it is forked from."""
         self.number = number
         self.arrived = arrived
         self.error: str | None = None
         self.worker = -1
         self.seat = seat
         self.workspace = workspace
+        self.template = template
 
 
 class Broker:
@@ -68,6 +73,8 @@ class Broker:
         self._failure_code: int | None = None
         self.stock: Stock | None = None
         """What is kept ready in it."""
+        self.templates: Templates | None = None
+        """Contexts that are kept in it."""
         self._seats = 0
         self._retired = False
         self._make_locks()
@@ -92,7 +99,7 @@ class Broker:
 
     def request(self, options: dict[str, Any], descriptors: list[int], *, again: bool = False) -> Ticket:
         """Ask for a session over these descriptors (`again`: in a seat that is there). Returns at once."""
-        ticket = Ticket(next(self._numbers))
+        ticket = Ticket(next(self._numbers), template=options.get("template"))
         self.sessions += 1
         with self._state:
             self._tickets[ticket.number] = ticket
@@ -104,6 +111,15 @@ class Broker:
         except OSError as exc:
             self._fail(f"the jail cannot be asked: {exc}")
         return ticket
+
+    def tell(self, message: dict[str, Any], descriptors: list[int]) -> bool:
+        """Something for the zygote itself, which is not answered; whether it could be sent."""
+        try:
+            with self._sending:
+                messages.send(self._line, {**message, "again": True}, descriptors)
+        except OSError:
+            return False
+        return True
 
     def make_group(self, limits: Limits) -> Group | None:
         """The cgroup of one session, where this jail has them."""
@@ -204,6 +220,8 @@ class Broker:
         elif "error" in message and "failed" not in message:
             self._failure_code = message.get("errno")
             self._fail(message["error"])
+        elif "template_ready" in message or "template_gone" in message:
+            self._hear_of_template(message)
         else:
             with self._state:
                 ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
@@ -216,6 +234,21 @@ class Broker:
             else:
                 ticket.worker, ticket.seat, ticket.workspace = descriptors
             ticket.arrived = True
+
+    def _hear_of_template(self, message: dict[str, Any]) -> None:
+        gone = message.get("template_gone")
+        if gone is None:
+            if self.templates is not None:
+                self.templates.is_ready(message["template_ready"])
+            return
+        if self.templates is not None:
+            self.templates.is_gone(gone)
+        with self._state:
+            lost = [ticket for ticket in self._tickets.values() if ticket.template == gone]
+            for ticket in lost:
+                del self._tickets[ticket.number]
+        for ticket in lost:
+            ticket.error, ticket.arrived = "its template is gone", True
 
     def _fail(self, why: str) -> None:
         """From now on nothing can be asked. The first reason stands: what follows is its consequence."""
@@ -244,8 +277,9 @@ class Broker:
         """Another one takes the new sessions; this one lives on for those that it has."""
         with self._state:
             self._retired = True
-        if self.stock is not None:
-            self.stock.close()
+        for kept in (self.stock, self.templates):
+            if kept is not None:
+                kept.close()
         with self._state:
             over = not self._seats
         if over:
@@ -258,8 +292,9 @@ class Broker:
 
     def close(self) -> None:
         """End the jail and every session in it."""
-        if self.stock is not None:
-            self.stock.close()
+        for kept in (self.stock, self.templates):
+            if kept is not None:
+                kept.close()
         self._fail("closed")
         with suppress(OSError):
             self._line.shutdown(_socket.SHUT_RDWR)  # whoever waits on it wakes up

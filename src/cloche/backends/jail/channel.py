@@ -54,6 +54,7 @@ class JailChannel(Channel):
     def start(cls, seat: Seat, options: dict[str, Any]) -> JailChannel:
         """A worker from the zygote; its seat is asked for with it, unless it is there."""
         channel = cls(seat, Ends(), seat)
+        channel.holds_context = "template" in options
         inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
         lines = [*channel.ends.theirs(), theirs.fileno(), channel._their_end]
         tree = -1

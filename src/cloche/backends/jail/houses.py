@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cloche.backends.jail.broker import IMPORT_PATIENCE, Broker
 from cloche.backends.jail.grounds import grounds
 from cloche.backends.jail.spares import Spares, Stock
+from cloche.backends.jail.templates import Templates
 from cloche.backends.jail.tiers import Mode
 from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.errors import StartError
@@ -164,6 +165,8 @@ class House:
 def _start(interpreter: Interpreter, preload: Sequence[str], mode: Mode) -> Broker:
     broker = Broker(interpreter, preload, mode)
     broker.stock = Stock(broker)
+    if mode is Mode.SEALED:  # elsewhere processes of one user could be told apart by their rules alone
+        broker.templates = Templates(broker)
     return broker
 
 

@@ -230,6 +230,8 @@ class Stock:
     def take_after(self, other: Stock) -> None:
         """Have what that one has: whoever comes next is to find no difference."""
         for theirs in list(other._kinds.values()):
+            if "template" in theirs.options:
+                continue  # of the other jail
             spares = self._of(theirs.options)
             if spares is not None:
                 spares.prefill(theirs)
@@ -247,6 +249,14 @@ class Stock:
                     oldest = min(self._kinds, key=lambda each: self._kinds[each].last_claim)
                     threads.run(self._kinds.pop(oldest).close)
         return found
+
+    def drop_kinds(self, template: int) -> None:
+        """Those of a template that is not there any more."""
+        with self._lock:
+            dropped = [key for key, spares in self._kinds.items() if spares.options.get("template") == template]
+            kinds = [self._kinds.pop(key) for key in dropped]
+        for spares in kinds:
+            spares.close()
 
     def close(self) -> None:
         """End them all, and keep none from now on."""

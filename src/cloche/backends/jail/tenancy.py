@@ -39,6 +39,7 @@ class Tenancy:
     def __init__(self) -> None:
         self._seat: Seat | None = None
         self._ground: Ground | None = None
+        self._context: Any = None
 
     def release(self) -> None:
         """Give it up."""
@@ -57,18 +58,26 @@ class Tenancy:
     ) -> tuple[Broker, JailChannel]:
         """Another worker in our seat, a spare, or a session made for us; and who was asked for it."""
         if self._seat is not None and self._seat.usable:
+            options = {**options, **self._origin(self._seat.broker)[0]}
             return self._seat.broker, JailChannel.start(self._seat, options)
         self._leave_seat()
         limits = Limits.of(policy)
         with houses.lease(interpreter, modules_of(policy), mode) as broker:
+            origin, ready = self._origin(broker)
+            options = {**options, **origin}
             spare = None
-            if broker.stock is not None and "workspace" not in options:
+            if broker.stock is not None and ready and "workspace" not in options:
                 spare = broker.stock.claim(options, limits)
             if spare is not None:
                 self._seat, channel = spare
                 return broker, channel
             self._seat = Seat(broker, options.get("workspace"), limits, private=private)
             return broker, JailChannel.start(self._seat, options)
+
+    def _origin(self, broker: Broker) -> tuple[dict[str, Any], bool]:
+        """(from what a session with our context is forked, is it there). Mostly from the zygote, and it is."""
+        template = None if broker.templates is None else broker.templates.holding(self._context)
+        return ({}, True) if template is None else ({"template": template.number}, template.ready)
 
     def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
         """A copy of this session that is to be one of its own."""
@@ -91,8 +100,11 @@ class Tenancy:
         assert isinstance(channel, JailChannel)
         self._seat = channel.seat
 
-    def open(self, interpreter: Interpreter, policy: ExecutionPolicy, workspace: Workspace) -> JailChannel:
-        """A worker in the best wall that can be had."""
+    def open(
+        self, interpreter: Interpreter, policy: ExecutionPolicy, workspace: Workspace, context: Any
+    ) -> JailChannel:
+        """A worker in the best wall that can be had, with its context, where that is kept there."""
+        self._context = context
         for mode in walls.candidates(interpreter):
             _refuse_weaker(interpreter, mode, policy)
             layers = tuple(layer.name for layer in layers_of(mode) if layer.active)
