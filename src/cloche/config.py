@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +112,7 @@ def find_config_file(start: Path | None = None, environ: Mapping[str, str] | Non
         if os.path.isfile(base + FILE_NAMES[0]):
             return Path(base + FILE_NAMES[0])
         project = base + FILE_NAMES[1]
-        if os.path.isfile(project) and b"[tool.cloche" in _read_bytes(Path(project)):
+        if _is_ours(project):
             return Path(project)
         parent = os.path.dirname(folder)
         if parent == folder:
@@ -132,11 +133,23 @@ def read_config_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def _read_bytes(path: Path) -> bytes:
+_looked_at: dict[str, tuple[tuple[int, int, int], bool]] = {}
+
+
+def _is_ours(project: str) -> bool:
+    """Whether this pyproject.toml speaks of us. Read again only when it has changed."""
     try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+        status = os.stat(project)
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        mark = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = _looked_at.get(project)
+        if known is None or known[0] != mark:
+            with open(project, "rb") as file:
+                known = _looked_at[project] = (mark, b"[tool.cloche" in file.read())
+    except OSError:  # none there, or not ours to read
+        return False
+    return known[1]
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:

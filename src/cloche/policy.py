@@ -72,6 +72,8 @@ class ExecutionPolicy:
 
     def _check(self, item: dataclasses.Field[Any]) -> None:
         value = getattr(self, item.name)
+        if value is item.default:
+            return  # most of them are; this is done for every sandbox
         minimum = item.metadata["minimum"]
         kind = str(item.type)
         if value is None and "None" in kind:

@@ -108,6 +108,20 @@ def test_the_nearest_file_upwards_counts(tmp_path, monkeypatch):
     assert (load_config().timeout, load_config().policy.grace_ms) == (3, 4)
 
 
+def test_a_project_that_changes_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    project = tmp_path / "pyproject.toml"
+    assert find_config_file() is None
+    project.write_text("[tool.other]\nx = 1")
+    assert find_config_file() is None
+    project.write_text("[tool.cloche]\ntimeout = 2")
+    assert load_config().timeout == 2
+    project.write_text("[tool.cloche]\ntimeout = 34")
+    assert load_config().timeout == 34
+    project.unlink()
+    assert find_config_file() is None
+
+
 def test_our_own_file_outranks_the_project_beside_it(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.cloche]\ntimeout = 2")
     (tmp_path / "cloche.toml").write_text("timeout = 3")

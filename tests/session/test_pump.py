@@ -98,6 +98,17 @@ def test_a_large_body_is_sent_as_the_guest_takes_it_and_encoded_no_sooner(channe
     assert total > 10_000_000
 
 
+def test_what_can_wait_is_done_once_and_after_the_request_has_gone_out(channel):
+    _, pump = make(channel)
+    taken = []
+    pump.meanwhile = lambda: taken.append(channel.far.recv(1 << 16))
+    assert taken == []
+    turn(pump)
+    turn(pump)
+    assert len(taken) == 1
+    assert b"execute" in taken[0]
+
+
 def test_output_written_before_the_reply_is_there_when_the_reply_is(channel):
     machine, pump = make(channel)
     pump.perform(0.0)

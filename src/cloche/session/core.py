@@ -12,6 +12,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import (
@@ -233,6 +234,7 @@ class SessionCore:
             **channel.greeting.get("limits", {}),
         }
         guest.pending.append(Call("initialize", params, greeting.body_size, greeting.body))
+        guest.pump.meanwhile = partial(self._list, guest)
         self._guard_next(guest)
         return guest
 
@@ -244,10 +246,13 @@ class SessionCore:
         except OSError as exc:
             channel.close()
             raise StartError("the guest cannot be watched", cause=str(exc)) from None
-        known = channel.pid_now
+        return guest
+
+    def _list(self, guest: Guest) -> None:
+        """Write down that there is a session, and which process it is where that is known."""
+        known = guest.channel.pid_now
         guest.listed = known is not None
         self.folder.record(known)
-        return guest
 
     def _forget_guest(self) -> None:
         guest, self.guest = self.guest, None
@@ -317,6 +322,7 @@ class SessionCore:
         self.backend.adopt(channel)
         guest = self._attend(channel)
         guest.greeted = True
+        self._list(guest)
         self._guard_next(guest)
 
     @property
@@ -342,6 +348,7 @@ class SessionCore:
         self._forget_guest()
         guest = self._attend(copy.take_over())
         guest.greeted = True
+        self._list(guest)
         return guest
 
     def _recover(self) -> SessionState:

@@ -15,7 +15,7 @@ from cloche.errors import ProtocolError
 from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from cloche.session.channel import Channel
     from cloche.session.machine import Machine
@@ -130,6 +130,8 @@ class Pump:
         self.writing = False
         self.refused = False
         """Nobody took what was sent: the guest had ended before."""
+        self.meanwhile: Callable[[], None] | None = None
+        """Done once, when something has been sent: while the guest works on it."""
         self._streams: dict[int, Stream] = {}
         self._dying_since: float | None = None
         self._exit_fd: int | None = None
@@ -165,6 +167,9 @@ class Pump:
                 self.machine.break_off(ProtocolError("the guest does not read the answers to its calls"))
                 self._outgoing.clear()
                 self._kill(now)
+            if self.meanwhile is not None:
+                later, self.meanwhile = self.meanwhile, None
+                later()
         return left
 
     def _join_small(self) -> None:
