@@ -52,9 +52,7 @@ class Upkeep:
             return Layer(LAYER, False, purpose, "unset CLOCHE_MASK_LAYERS")
         if meter is None:
             return Layer(LAYER, False, f"{purpose}: {self._why_not}", DELEGATION_REMEDY)
-        untested = "" if meter.version == 1 else "; untested with memory"
-        found = f"version {meter.version}{untested}: {', '.join(meter.controllers)}"
-        return Layer(LAYER, True, f"{purpose} ({found})")
+        return Layer(LAYER, True, f"{purpose} (version {meter.version}: {', '.join(meter.controllers)})")
 
     def tell(self, path: str) -> None:
         """Of a file or folder that is about to be made, and is to go with this process."""
