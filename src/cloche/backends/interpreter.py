@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import sys
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,10 +43,13 @@ class Interpreter(NamedTuple):  # half a millisecond less than a dataclass, in e
 @cache
 def guest_folder() -> Path:
     """Where the guest's source lies."""
-    spec = importlib.util.find_spec("cloche_guest")
-    if spec is None or spec.origin is None:
-        raise MachineError("the package cloche_guest is not installed", remedy="pip install --force-reinstall cloche")
-    return Path(spec.origin).parent
+    try:
+        import cloche_guest
+    except ImportError:
+        raise MachineError(
+            "the package cloche_guest is not installed", remedy="pip install --force-reinstall cloche"
+        ) from None
+    return Path(cloche_guest.__file__).parent
 
 
 @cache
@@ -144,14 +147,19 @@ def _signature(located: str, path: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(marks)
 
 
+def _key(located: str, flavour: str) -> str:
+    """What a file in the cache is for. Its name is a mere sum of this, which is checked again in the file."""
+    return f"{located}\0{flavour}\0{_source_marks()}"
+
+
 def _cache_file(located: str, flavour: str) -> Path | None:
     try:
         folder = cache_dir() / "guests"
         folder.mkdir(mode=0o700, exist_ok=True)
     except (OSError, MachineError):
         return None
-    text = f"{located}\0{flavour}\0{_source_marks()}"
-    return folder / f"{importlib.util.source_hash(os.fsencode(text)).hex()}.json"
+    key = os.fsencode(_key(located, flavour))
+    return folder / f"{zlib.crc32(key):08x}{zlib.adler32(key):08x}.json"
 
 
 def _from_cache(located: str, flavour: str) -> Interpreter | None:
@@ -161,7 +169,8 @@ def _from_cache(located: str, flavour: str) -> Interpreter | None:
     try:
         data = json.loads(file.read_text("utf-8"))
         interpreter = _interpreter(data, flavour, file.with_suffix(".pyc"))
-        fresh = list(_signature(located, interpreter.path)) == data["signature"]
+        fresh = data["key"] == _key(located, flavour)
+        fresh = fresh and list(_signature(located, interpreter.path)) == data["signature"]
         whole = file.with_suffix(".pyc").stat().st_size == data["size"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -203,7 +212,11 @@ def _store(located: str, flavour: str, data: dict[str, Any], code: bytes) -> Pat
         return None
     bundle = file.with_suffix(".pyc")
     compiled = bytes.fromhex(data["magic"]) + _PYC_REST + code
-    data |= {"signature": list(_signature(located, tuple(data["path"]))), "size": len(compiled)}
+    data |= {
+        "key": _key(located, flavour),
+        "signature": list(_signature(located, tuple(data["path"]))),
+        "size": len(compiled),
+    }
     try:
         for target, content in (
             (bundle, compiled),

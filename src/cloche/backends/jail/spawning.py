@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +72,8 @@ class Child:
     def kill(self) -> None:
         """End it, and wait for that."""
         if not self._ended:
+            import signal
+
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)  # not yet waited for, so the number is still its own
             with suppress(ChildProcessError):
