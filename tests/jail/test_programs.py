@@ -70,6 +70,17 @@ def test_doctor_says_which_path_is_in_use(monkeypatch: pytest.MonkeyPatch) -> No
     assert JailBackend.probe().details["programs"].startswith("pure Python")
 
 
+def test_a_cache_and_a_library_that_only_root_can_read_serve_a_jail_of_root(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, either_path: str
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("an ordinary user reads its own files in its own jail")
+    environment = {**os.environ, "CLOCHE_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
+    code = "import os; os.umask(0o077)\nimport cloche\nprint(cloche.run('1 + 1', backend='jail').value)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stderr
+
+
 def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from cloche.backends.jail import launch
     from cloche.backends.jail.programs import Programs

@@ -188,7 +188,7 @@ static int start(int host, int folders, int *zygote)
     unsigned int allow = SECCOMP_RET_ALLOW;
     if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &allow) < 0)
         return failed("seccomp");
-    if (open_zygote_files(&configuration, &files) < 0 || split_off(host, folders) < 0 || build_view(&trees) < 0)
+    if (load_zygote_files(&configuration, &files) < 0 || split_off(host, folders) < 0 || build_view(&trees) < 0)
         return -1;
     close(folders);
     struct reply reply = {.length = 0};

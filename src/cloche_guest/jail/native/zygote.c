@@ -8,13 +8,27 @@
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { MAX_ARGUMENTS = 16 };
 
-static int open_named(const struct packet *configuration, const char *name)
+/* All of `file`, in `memory`. */
+static int copy_all(int file, int memory)
+{
+    ssize_t copied;
+    do
+        copied = sendfile(memory, file, NULL, 1 << 24);
+    while (copied > 0 || (copied < 0 && errno == EINTR));
+    return (int)copied;
+}
+
+/* A copy in memory of a file that the configuration names. The original can perhaps not be opened again by the user
+ * whom the zygote runs as, and lies outside of the view. */
+static int load_named(const struct packet *configuration, const char *name)
 {
     const char *path = packet_text(configuration, name);
     if (path == NULL) {
@@ -22,13 +36,27 @@ static int open_named(const struct packet *configuration, const char *name)
         return failed(name);
     }
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    return file < 0 ? failed_at("open", path) : file;
+    if (file < 0)
+        return failed_at("open", path);
+    int memory = memfd_create(name, MFD_CLOEXEC);
+    if (memory < 0)
+        failed("memfd_create");
+    else if (copy_all(file, memory) < 0) {
+        int reason = errno;
+        close(memory);
+        errno = reason;
+        memory = failed_at("sendfile", path);
+    }
+    int reason = errno;
+    close(file);
+    errno = reason;
+    return memory;
 }
 
-int open_zygote_files(const struct packet *configuration, struct zygote_files *files)
+int load_zygote_files(const struct packet *configuration, struct zygote_files *files)
 {
-    files->guest = open_named(configuration, "guest");
-    files->library = files->guest < 0 ? -1 : open_named(configuration, "library");
+    files->guest = load_named(configuration, "guest");
+    files->library = files->guest < 0 ? -1 : load_named(configuration, "library");
     return files->library < 0 ? -1 : 0;
 }
 

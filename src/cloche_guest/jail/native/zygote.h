@@ -4,13 +4,13 @@
 
 #include "packet.h"
 
-/* What it needs of the host's files, opened before the view covers them. */
+/* What it needs of the host's files, read before the view covers them. */
 struct zygote_files {
     int guest;   /* the compiled guest */
     int library; /* the compiled form of what follows a fork */
 };
 
-int open_zygote_files(const struct packet *configuration, struct zygote_files *files);
+int load_zygote_files(const struct packet *configuration, struct zygote_files *files);
 
 /* Starts it, with the configuration as its first message. Returns our line to it; takes the files over. */
 int start_zygote(const struct packet *configuration, struct zygote_files *files, int host);
