@@ -88,7 +88,9 @@ class Upkeep:
         if not self._swept:
             self._swept = True
             trees = () if self._meter is None else self._meter.trees
-            threads.run(lambda: _remove(leftovers(trees)))  # others may have left much, and somebody waits
+            left = leftovers(trees)  # looked for now: what we make ourselves in a moment is not held yet
+            if left:
+                threads.run(lambda: _remove(left))
 
     def _start_reaper(self) -> None:
         self._reaper = None
