@@ -245,6 +245,8 @@ class Meter:
                 hold(self._held[-1])
                 if tree.version == 2:
                     _write(f"{top}/cgroup.subtree_control", " ".join(f"+{name}" for name in tree.controllers))
+                if "cpu" in tree.controllers:
+                    _weigh(tree, top)
             if try_out:
                 self._try_out()
         except OSError as exc:
@@ -281,8 +283,15 @@ class Meter:
             _write(f"{self.trees[0].own_group()}/cgroup.procs", str(os.getpid()))
 
     def make_group(self, limits: Limits | None = None) -> Group:
-        """A group for one session."""
-        group = Group(self.trees, self.tops, str(next(self._numbers)))
+        """A group for one session. Without a quota it stays out of a tree that is for CPU shares alone: there all
+        sessions together would be served like one process of another user, each when its turn comes."""
+        pairs = [
+            (tree, top)
+            for tree, top in zip(self.trees, self.tops, strict=True)
+            if tree.controllers != ("cpu",) or (limits is not None and limits.cpus is not None)
+        ]
+        trees, tops = zip(*pairs, strict=True)
+        group = Group(trees, tops, str(next(self._numbers)))
         try:
             group.limit(limits or Limits())
         except (OSError, NoGroups):
@@ -345,6 +354,13 @@ def remove_group(folder: str) -> None:
                     with suppress(OSError):
                         os.kill(int(word), signal.SIGKILL)
         time.sleep(0.002)
+
+
+def _weigh(tree: Hierarchy, top: str) -> None:
+    """Where time is short, all sessions of this process count as much as one process on each processor."""
+    processors = os.cpu_count() or 1
+    name, share = ("cpu.shares", 1024) if tree.version == 1 else ("cpu.weight", 100)
+    _write(f"{top}/{name}", str(min(share * processors, 10_000 if tree.version == 2 else 262_144)))
 
 
 def _joiner() -> list[str]:

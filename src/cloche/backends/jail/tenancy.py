@@ -145,8 +145,9 @@ def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy
 def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, workspace: Workspace) -> dict[str, Any]:
     """What a seat is made from. Equal options make equal seats: nothing in here is of one session alone but a folder
     of the host."""
-    # a core of one byte: nothing is written, and no program of the host is started to take it
-    options: dict[str, Any] = {"limit_core": 1}
+    # A core of one byte: nothing is written, and no program of the host is started to take it. Whether CPU time is
+    # bounded is a matter of how a seat is made, how much of it there is can be set later.
+    options: dict[str, Any] = {"limit_core": 1, "cpu_bounded": policy.cpus is not None}
     if "rlimits" in layers:
         options |= {"limit_memlock": 0, "limit_msgqueue": 0}
     if mode is Mode.CONFINED:
