@@ -19,7 +19,7 @@ _HEAD = """# All defaults
 
 Every limit of a session is a field of `ExecutionPolicy`. This table is generated from the code
 (`docs/generate_defaults.py`). Each field can be set in a configuration file, as an environment variable
-`CLOCHE_<FIELD>` (except `environment`) and as a keyword of `create_sandbox`; see
+`CLOCHE_<FIELD>` (except `environment` and `mounts`) and as a keyword of `create_sandbox`; see
 [Configuration](configuration.md).
 
 | field | default | smallest | meaning |

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cloche.jail import JailSandbox
     from cloche.logger import SandboxLogger
     from cloche.native import NativePythonSandbox
-    from cloche.policy import ExecutionPolicy
+    from cloche.policy import ExecutionPolicy, Mount
     from cloche.remote import DaemonClientSandbox
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
@@ -58,7 +58,7 @@ __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
     "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution",
     "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError",
-    "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "NativePythonSandbox",
+    "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox",
     "PolicyError", "ProtocolError", "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError",
     "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy", "SessionError",
     "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
@@ -74,7 +74,7 @@ _HOMES = {
     "jail": ("JailSandbox",),
     "logger": ("SandboxLogger",),
     "native": ("NativePythonSandbox",),
-    "policy": ("ExecutionPolicy",),
+    "policy": ("ExecutionPolicy", "Mount"),
     "remote": ("DaemonClientSandbox",),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),

@@ -158,7 +158,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for key in [key for key in environ if key.startswith(PREFIX)]:
         name, text = key[len(PREFIX) :].lower(), environ[key]
         known = name in ExecutionPolicy.field_names() or name in _OWN or name in _ALIASES
-        if known and name not in ("policy", "environment"):
+        if known and name not in ("policy", "environment", "mounts"):
             found[name] = text if name in _OWN else _parse(key, text)
     return found
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any
@@ -16,12 +18,60 @@ MIB = 1024 * 1024
 MOST = 2**53
 """No number of a policy is larger: beyond this the system's own counters end, each somewhere else."""
 
-_DEMANDS = ("cpus", "fuel_budget", "network", "deterministic", "protect_state")
+_DEMANDS = ("cpus", "mounts", "fuel_budget", "network", "deterministic", "protect_state")
 """Fields that only some backends can honour: set explicitly, they are a demand (see `ExecutionPolicy.demands`)."""
 
 
 def _setting(default: Any, doc: str, *, minimum: float | None = None) -> Any:
     return field(default=default, metadata={"doc": doc, "minimum": minimum})
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the host (`source`), and where the guest finds it (`target`)."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("source", "target"):
+            path = getattr(self, name)
+            if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path) or not os.fspath(path):
+                raise PolicyError(f"policy.mounts: {name} must be a path, not {path!r:.60}", field="mounts")
+            object.__setattr__(self, name, os.fspath(path))
+        object.__setattr__(self, "source", os.path.abspath(os.path.expanduser(self.source)))
+        if not self.target.startswith("/") or os.path.normpath(self.target) != self.target:
+            raise PolicyError(
+                f"policy.mounts: target must be an absolute path without detours, not {self.target!r:.60}",
+                field="mounts",
+                remedy="such as /mnt/data",
+            )
+        if not isinstance(self.writable, bool):
+            raise PolicyError(f"policy.mounts: writable must be True or False, not {self.writable!r}", field="mounts")
+
+    @classmethod
+    def parse(cls, given: Any) -> Mount:
+        """Accept a `Mount`, a mapping with its fields, or ``SOURCE:TARGET`` and ``SOURCE:TARGET:rw``."""
+        if isinstance(given, Mount):
+            return given
+        if isinstance(given, str):
+            source, _, rest = given.rpartition(":")
+            writable = rest in ("rw", "ro")
+            if writable:
+                source, _, target = source.rpartition(":")
+            else:
+                target = rest
+            if source:
+                return cls(source, target, rest == "rw")
+        elif isinstance(given, Mapping) and set(given) <= {"source", "target", "writable"} and len(given) >= 2:
+            with suppress(TypeError):  # one of the two paths is not there
+                return cls(**given)
+        raise PolicyError(
+            f"policy.mounts cannot hold {given!r:.80}",
+            field="mounts",
+            remedy="SOURCE:TARGET, SOURCE:TARGET:rw, or a mapping with source, target and writable",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +109,9 @@ class ExecutionPolicy:
     preload: tuple[str, ...] | None = _setting(
         None, "Modules imported ahead of sessions (walls that fork them); None: the scientific stack; (): none."
     )
+    mounts: tuple[Mount, ...] = _setting(
+        (), "Folders and files of the host that the guest sees, read-only unless `writable` (walls with a view)."
+    )
     environment: Mapping[str, str] = field(
         default_factory=dict,
         metadata={"doc": "Environment variables given to the guest, beside a short allow-list.", "minimum": None},
@@ -91,12 +144,27 @@ class ExecutionPolicy:
         elif kind.startswith("bool"):
             if not isinstance(value, bool):
                 self._refuse(item.name, f"must be True or False, not {value!r}")
+        elif item.name == "mounts":
+            object.__setattr__(self, item.name, self._parse_mounts(value))
         elif item.name == "preload":
             self._check_preload(value)
             object.__setattr__(self, item.name, tuple(value))
         elif item.name == "environment":
             self._check_environment(value)
             object.__setattr__(self, item.name, dict(value))
+
+    @staticmethod
+    def _parse_mounts(given: Any) -> tuple[Mount, ...]:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            ExecutionPolicy._refuse("mounts", f"must be a list, not {given!r:.60}")
+        mounts = tuple(map(Mount.parse, given))
+        for index, mount in enumerate(mounts):
+            for other in mounts[:index]:
+                if (mount.target + "/").startswith(other.target + "/") or (other.target + "/").startswith(
+                    mount.target + "/"
+                ):
+                    ExecutionPolicy._refuse("mounts", f"cannot hold {mount.target} and {other.target}: they overlap")
+        return mounts
 
     @staticmethod
     def _check_preload(given: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloche import ExecutionPolicy, Isolation, PolicyError
+from cloche import ExecutionPolicy, Isolation, Mount, PolicyError
 
 FIELDS = {field.name: field for field in dataclasses.fields(ExecutionPolicy)}
 NUMBERS = [name for name, field in FIELDS.items() if str(field.type).startswith("int")]
@@ -62,6 +62,39 @@ def test_modules_to_import_ahead_are_kept_in_their_order(value):
     assert ExecutionPolicy(preload=value).preload == tuple(value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["/a:/mnt/b", 5, [5], ["/a"], [":/mnt/b"], ["/a:mnt/b"], ["/a:/mnt/../b"], ["/a:/mnt/b/"], ["/a:/mnt//b"], [{}],
+     [{"source": "/a"}], [{"source": "/a", "target": "/mnt/b", "mode": "rw"}], [{"source": "", "target": "/mnt/b"}],
+     [{"source": "/a", "target": "/mnt/b", "writable": 1}], [{"source": 5, "target": "/mnt/b"}], ["/a\0:/mnt/b"],
+     ["/a:/mnt/b", "/c:/mnt/b"], ["/a:/mnt/b", "/c:/mnt/b/d"], ["/a:/mnt/b/c", "/a:/mnt"]],
+    ids=repr,
+)  # fmt: skip
+def test_mounts_that_cannot_be_meant_are_refused(value):
+    with pytest.raises(PolicyError) as caught:
+        ExecutionPolicy(mounts=value)
+    assert caught.value.field == "mounts"
+
+
+@pytest.mark.parametrize(
+    ("value", "mount"),
+    [("/a:/mnt/b", Mount("/a", "/mnt/b")), ("/a:b:/mnt/b:rw", Mount("/a:b", "/mnt/b", writable=True)),
+     ("/a:/mnt/b:ro", Mount("/a", "/mnt/b")), (Mount("/a", "/mnt/b"), Mount("/a", "/mnt/b")),
+     ({"source": "/a", "target": "/mnt/b", "writable": True}, Mount("/a", "/mnt/b", writable=True))],
+    ids=str,
+)  # fmt: skip
+def test_a_mount_may_be_given_in_several_ways(value, mount):
+    assert ExecutionPolicy().replace(mounts=[value]).mounts == (mount,)
+
+
+def test_the_source_of_a_mount_is_where_it_is_when_the_policy_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    policy = ExecutionPolicy().replace(mounts=["data:/mnt/data", "~/x:/mnt/x"])
+    monkeypatch.chdir("/")
+    assert [mount.source for mount in policy.mounts] == [f"{tmp_path}/data", "/home/me/x"]
+
+
 @pytest.mark.parametrize("value", ["sealed", "SEALED", " Sealed ", 3, Isolation.SEALED])
 def test_a_tier_may_be_given_in_several_ways(value):
     assert ExecutionPolicy(minimum_isolation=value).minimum_isolation is Isolation.SEALED
@@ -102,6 +135,7 @@ def test_a_policy_is_not_changed_through_the_mapping_it_was_given():
         ({}, ()), ({"fuel_budget": 5}, ("fuel_budget",)), ({"network": False}, ("network",)),
         ({"network": True}, ("network_access",)), ({"deterministic": True}, ("deterministic",)),
         ({"protect_state": True, "fuel_budget": 1}, ("fuel_budget", "protect_state")), ({"timeout_ms": 5}, ()),
+        ({"mounts": ["/a:/mnt/b"]}, ("mounts",)), ({"mounts": []}, ()),
     ],
 )  # fmt: skip
 def test_what_only_some_backends_can_do_is_a_demand(fields, demands):

@@ -261,3 +261,12 @@ def test_a_result_on_a_terminal_ends_with_a_whole_line(typewriter: Typewriter) -
 def test_a_session_leaves_nothing_behind(cloche: Cloche) -> None:
     assert cloche("run", "-c", "open('x', 'w').write('x')").code == 0
     assert cloche.left_behind() == []
+
+
+def test_a_folder_can_be_mounted(cloche: Cloche, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("of the host")
+    done = cloche("run", "--backend", "jail", "--mount", f"{tmp_path}:/mnt/in", "-c", "open('/mnt/in/file').read()")
+    assert (done.code, done.stdout) == (0, "'of the host'\n"), done.stderr
+    refused = cloche("run", "--backend", "jail", "--mount", f"{tmp_path}:/usr/in", "-c", "1")
+    assert refused.code != 0
+    assert "choose a path at or below /mnt" in refused.stderr

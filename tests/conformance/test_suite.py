@@ -45,6 +45,7 @@ def test_the_list_of_what_a_backend_cannot_do_is_short_and_known(backend: type[N
         "fuel_budget": UnsupportedError,
         "network=False": UnsupportedError,
         "deterministic": UnsupportedError,
+        "mounts": UnsupportedError,
         "protect_state": UnsupportedError,
         "minimum_isolation": IsolationError,
     }

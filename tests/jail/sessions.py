@@ -11,6 +11,9 @@ from pathlib import Path
 import cloche
 
 PATIENCE = 30.0
+SOURCES = Path(cloche.__file__).resolve().parent.parent
+USER_ID = 65123
+"""Somebody who owns nothing."""
 
 
 def jail(**options: object) -> cloche.SessionSandbox:

@@ -61,6 +61,8 @@ def effective_settings(path: Path | None) -> dict[str, dict[str, Any]]:
             value = value.name
         elif name == "environment":
             value = dict(value)
+        elif name == "mounts":
+            value = [f"{mount.source}:{mount.target}{':rw' if mount.writable else ''}" for mount in value]
         found[name] = {
             "value": "auto" if name == "backend" and value is None else value,
             "origin": _origin(name, in_file),
@@ -70,7 +72,7 @@ def effective_settings(path: Path | None) -> dict[str, dict[str, Any]]:
 
 def _origin(name: str, in_file: set[str]) -> str:
     spellings = [name, _ALIASES.get(name, name)]
-    if name != "environment":  # the one field that no variable sets
+    if name not in ("environment", "mounts"):  # which no variable sets
         for spelling in spellings:
             variable = f"CLOCHE_{spelling.upper()}"
             if variable in os.environ:

@@ -34,6 +34,7 @@ class Choices:
     min_isolation: str | None
     workspace: str | None
     env: tuple[str, ...]
+    mount: tuple[str, ...]
     context: str | None
     file: tuple[str, ...]
 
@@ -58,6 +59,8 @@ class Choices:
             given["memory_bytes"] = None if self.memory == NO_LIMIT else self.memory
         if self.env:
             given["environment"] = self._environment()
+        if self.mount:
+            given["mounts"] = self.mount
         try:
             return create_sandbox(**given)
         except TypeError as exc:  # an option in the configuration file that this backend does not have
@@ -121,6 +124,12 @@ _OPTIONS = (
         help="Work in this folder. Default: a private one, removed at the end.",
     ),
     click.option("--env", "-e", multiple=True, metavar="NAME[=VALUE]", help="A variable for the guest (repeatable)."),
+    click.option(
+        "--mount",
+        multiple=True,
+        metavar="SRC:DEST[:rw]",
+        help="Show a folder or file at DEST, below /mnt, /data, /srv or /media (repeatable).",
+    ),
     click.option("--context", metavar="FILE", help="Text to bind as `context` (UTF-8, unchanged; - reads stdin)."),
     click.option(
         "--file",

@@ -57,6 +57,7 @@ TABLE: dict[str, Limit] = {
     "network=False": Limit("network", lambda make: make(network=False)),
     "network=True": Limit("network_access", lambda make: make(network=True)),
     "deterministic": Limit("deterministic", lambda make: make(deterministic=True)),
+    "mounts": Limit("mounts", lambda make: make(mounts=["/usr:/mnt/usr"])),
     "protect_state": Limit("protect_state", lambda make: make(protect_state=True)),
     "minimum_isolation": Limit("every tier", _tier_above, IsolationError),
 }

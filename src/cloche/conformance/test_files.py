@@ -126,6 +126,19 @@ def test_a_folder_in_place_of_a_file_is_an_error(sandbox: SessionSandbox) -> Non
         sandbox.put_file("a", b"")
 
 
+def test_a_giant_that_is_mostly_holes_is_not_read(open_sandbox: OpenSandbox, tmp_path: Path) -> None:
+    with open(tmp_path / "giant", "wb") as handle:
+        try:
+            handle.truncate(1 << 40)
+        except OSError:
+            pytest.skip("files with holes of this size cannot be made here")
+    sandbox = open_sandbox(workspace=tmp_path)
+    sandbox.execute("open('small', 'w').write('x')").check()
+    with pytest.raises(WorkspaceFileError, match="limit"):
+        sandbox.get_file("giant")
+    assert {file.path: file.size for file in sandbox.list_files()} == {"giant": 1 << 40, "small": 1}
+
+
 @pytest.mark.parametrize("name", ["with\nnewline", "caf\u00e9", "-rf", " ", "a'b\"c", "\U0001f600"])
 def test_any_name_works(sandbox: SessionSandbox, name: str) -> None:
     sandbox.execute(f"open({name!r}, 'w').close()")

@@ -6,18 +6,20 @@ to that user: inside, the files are the guest's; on disk, what it makes belongs 
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
+import stat
 
 from cloche_guest.jail import messages, syscalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 
-def serve_folders(line: socket.socket, child: int, bind: Callable[[str], int]) -> None:
+def serve_folders(line: socket.socket, child: int, bind: Callable[[dict[str, Any]], int]) -> None:
     """Until the jail's own process ends or the host goes away. Never returns."""
     watch = select.poll()
     end = syscalls.pidfd_open(child)
@@ -32,7 +34,7 @@ def serve_folders(line: socket.socket, child: int, bind: Callable[[str], int]) -
             watch.unregister(line.fileno())
             continue
         try:
-            tree = bind(message["folder"])
+            tree = bind(message)
         except OSError as exc:
             messages.send(line, {"error": str(exc)})
         else:
@@ -40,39 +42,57 @@ def serve_folders(line: socket.socket, child: int, bind: Callable[[str], int]) -
             os.close(tree)
 
 
-def bind_folder(path: str) -> int:
+def bind_folder(request: dict[str, Any]) -> int:
     """A detached mount of the folder, as it is: it belongs to whoever the guest is outside."""
-    folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = _open(request)
     try:
         tree = syscalls.clone_tree(folder, recursive=True)
     finally:
         os.close(folder)
     try:
-        syscalls.set_mount_attributes(tree, syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV, recursive=True)
+        syscalls.set_mount_attributes(tree, _attributes(request), recursive=True)
     except OSError:
         os.close(tree)
         raise
     return tree
 
 
-def bind_for_user(path: str, uid: int, gid: int) -> int:
+def bind_for_user(request: dict[str, Any], uid: int, gid: int) -> int:
     """A detached mount of the folder, its owner mapped to the guest's user."""
-    folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = _open(request)
     try:
         status = os.fstat(folder)
         tree = syscalls.clone_tree(folder, recursive=False)
     finally:
         os.close(folder)
-    plain = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
     users = _user_namespace("%d %d 1" % (status.st_uid, uid), "%d %d 1" % (status.st_gid, gid))
     try:
-        syscalls.set_mount_attributes(tree, plain | syscalls.ATTR_IDMAP, recursive=False, users=users)
+        attributes = _attributes(request) | syscalls.ATTR_IDMAP
+        syscalls.set_mount_attributes(tree, attributes, recursive=False, users=users)
     except OSError:
         os.close(tree)
         raise
     finally:
         os.close(users)
     return tree
+
+
+def _open(request: dict[str, Any]) -> int:
+    """The folder (or plain file) that the host has looked at: on the way to it a link may have been put since."""
+    place = os.open(request["folder"], os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    status = os.fstat(place)
+    if (status.st_dev, status.st_ino) != (request["device"], request["inode"]):
+        os.close(place)
+        raise OSError(errno.ESTALE, "it was replaced meanwhile")
+    if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+        os.close(place)
+        raise OSError(errno.EINVAL, "neither a folder nor a plain file")
+    return place
+
+
+def _attributes(request: dict[str, Any]) -> int:
+    plain = syscalls.ATTR_NOSUID | syscalls.ATTR_NODEV
+    return plain | syscalls.ATTR_RDONLY if request.get("read_only") else plain
 
 
 def _user_namespace(uid_map: str, gid_map: str) -> int:

@@ -86,7 +86,7 @@ def _leave_root(options: dict[str, Any], host: socket.socket, folders: socket.so
             _write_maps(str(pid), options)
             os.write(mapped_write, b"m")
         os.close(mapped_write)
-        serve_folders(folders, pid, lambda path: bind_for_user(path, options["uid"], options["gid"]))
+        serve_folders(folders, pid, lambda request: bind_for_user(request, options["uid"], options["gid"]))
     os.close(ready_read)
     os.close(mapped_write)
     os.setgroups([])  # inside they could not be given up any more
@@ -150,9 +150,10 @@ def _seat_session(
     """
     own = len(descriptors) - message.get("groups", 0)
     *lines, control = descriptors[:7]
-    tree = descriptors[7] if own > 7 else -1
+    given = descriptors[7:own]
+    tree = given.pop(0) if "workspace" in message else -1
     try:
-        seat, workspace = make_seat(message, control, tree, namespace)
+        seat, workspace = make_seat(message, control, tree, given, namespace)
     except OSError as exc:
         messages.send(host, {"failed": message["id"], "error": str(exc)})
         return

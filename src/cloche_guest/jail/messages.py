@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Mapping
 
 MAX_PACKET = 262_144
-MAX_DESCRIPTORS = 16
+MAX_DESCRIPTORS = 40
 _NUMBER = 4  # bytes
 _SIGNS = "=#+:"
 _ENCODING = sys.getfilesystemencoding()

@@ -6,3 +6,4 @@ WORKSPACE = "/app"
 PRIVATE = "/run/cloche"  # a seat's own home and temporary files
 HOME = PRIVATE + "/home"
 TEMPORARY = PRIVATE + "/tmp"
+MOUNT_BASES = ("/mnt", "/data", "/srv", "/media")  # at or below which folders of the host are given

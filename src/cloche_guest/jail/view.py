@@ -6,7 +6,7 @@ import os
 import stat
 
 from cloche_guest.jail import syscalls
-from cloche_guest.jail.places import HOME, PRIVATE, TEMPORARY, WORKSPACE
+from cloche_guest.jail.places import HOME, MOUNT_BASES, PRIVATE, TEMPORARY, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def build(trees: list[tuple[str, int]]) -> None:
     for path, target in links:
         if not os.path.lexists(STAGE + path):
             os.symlink(target, STAGE + path)
-    for path in ("/etc", "/proc", "/dev", WORKSPACE, PRIVATE):
+    for path in ("/etc", "/proc", "/dev", WORKSPACE, PRIVATE, *MOUNT_BASES):
         os.makedirs(STAGE + path, 0o755, exist_ok=True)
     for path, text in _MADE_UP.items():
         with open(STAGE + path, "wb") as handle:  # bytes: a codec might have to be read from where we cannot any more
@@ -81,13 +81,34 @@ def build(trees: list[tuple[str, int]]) -> None:
     syscalls.pivot_root(STAGE)
 
 
-def _place(path: str, descriptor: int, attributes: int, *, recursive: bool) -> None:
-    target = STAGE + path
-    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+def attach_mounts(targets: list[str], trees: list[int]) -> None:
+    """In a seat's own mount namespace: folders and files of the host, each at its place. Where they need folders to
+    lie in, those are made in memory, and cannot be changed afterwards."""
+    made = []
+    for target, tree in zip(targets, trees):
+        base = "/" + target.split("/")[1]
+        if target != base and base not in made:
+            syscalls.mount("tmpfs", base, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=1m,mode=755")
+            made.append(base)
+        _make_mount_point(target, tree)
+        syscalls.attach_tree(tree, target)
+    for base in made:
+        flags = syscalls.MS_BIND | syscalls.MS_REMOUNT | syscalls.MS_RDONLY | syscalls.MS_NOSUID | syscalls.MS_NODEV
+        syscalls.mount(None, base, None, flags)
+
+
+def _make_mount_point(target: str, place: int) -> None:
+    """Something to mount on: a folder, or an empty file."""
+    if stat.S_ISDIR(os.fstat(place).st_mode):
         os.makedirs(target, 0o755, exist_ok=True)
     else:
         os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+
+
+def _place(path: str, descriptor: int, attributes: int, *, recursive: bool) -> None:
+    target = STAGE + path
+    _make_mount_point(target, descriptor)
     tree = syscalls.clone_tree(descriptor, recursive=recursive)
     syscalls.set_mount_attributes(tree, attributes, recursive=recursive)
     syscalls.attach_tree(tree, target)

@@ -32,7 +32,7 @@ class JailBackend(NativeBackend):
 
     name: ClassVar[str] = "jail"
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network", "threads", "subprocess", "packages", "cpus", "fork", "savepoint", "protect_state"}
+        {"network", "threads", "subprocess", "packages", "cpus", "mounts", "fork", "savepoint", "protect_state"}
     )
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.hierarchies import NoGroups
 from cloche.backends.jail.launch import take_launch
+from cloche.backends.jail.mounts import Place
 from cloche.backends.jail.tiers import Failure, Mode
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
@@ -134,18 +135,18 @@ class Broker:
                 remedy="cloche doctor shows what is here; CLOCHE_MASK_LAYERS=cgroup does without, at a lower tier",
             ) from None
 
-    def map_folder(self, path: str) -> int:
+    def map_folder(self, path: str, *, read_only: bool = False) -> int:
         """A mount of a host folder for the guest's user."""
+        try:
+            place = Place.of(path)
+        except OSError as exc:
+            raise _not_given(path, os.strerror(exc.errno or 0)) from None
+        request = {"folder": place.path, "device": place.device, "inode": place.inode, "read_only": read_only}
         with self._mapping:
-            messages.send(self._folders, {"folder": path})
+            messages.send(self._folders, request)
             message, descriptors = messages.receive(self._folders)
         if not descriptors:
-            why = "the jail is gone" if message is None else message.get("error")
-            raise StartError(
-                f"the workspace {path} cannot be given to the jail",
-                cause=why,
-                remedy="use a folder of your own (as root: on a file system with mapped mounts), or leave it out",
-            )
+            raise _not_given(path, "the jail is gone" if message is None else message.get("error"))
         return descriptors[0]
 
     def wait(self, ticket: Ticket, timeout: float) -> Ticket:
@@ -306,3 +307,11 @@ class Broker:
 def _outermost(paths: list[str]) -> list[str]:
     """Without those that lie in others."""
     return [path for path in paths if not any(path.startswith(other + "/") for other in paths)]
+
+
+def _not_given(path: str, why: str | None) -> StartError:
+    return StartError(
+        f"{path} cannot be given to the jail",
+        cause=why,
+        remedy="use a folder of your own (as root: on a file system with mapped mounts), or leave it out",
+    )

@@ -17,9 +17,10 @@ from cloche.session.channel import NOTHING_COUNTED, Channel, Counted, Exit
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from cloche.backends.jail.broker import Ticket
+    from cloche.policy import Mount
     from cloche.session.workspace import Workspace
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -51,13 +52,13 @@ class JailChannel(Channel):
         self.greeting: Mapping[str, Any] = {}
 
     @classmethod
-    def start(cls, seat: Seat, options: dict[str, Any]) -> JailChannel:
-        """A worker from the zygote; its seat is asked for with it, unless it is there."""
+    def start(cls, seat: Seat, options: dict[str, Any], mounts: Sequence[Mount] = ()) -> JailChannel:
+        """A worker from the zygote; its seat is asked for with it, unless it is there, and has these in it."""
         channel = cls(seat, Ends(), seat)
         channel.holds_context = "template" in options
         inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
         lines = [*channel.ends.theirs(), theirs.fileno(), channel._their_end]
-        tree = -1
+        trees: list[int] = []
         groups: list[int] = []
         try:
             groups = seat.open_group()
@@ -66,9 +67,11 @@ class JailChannel(Channel):
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
                 if options.get("workspace") and seat.broker.mode is Mode.SEALED:
-                    tree = seat.broker.map_folder(options["workspace"])
-                    lines.append(tree)
-                channel._ticket = seat.ticket = seat.broker.request(options, [*lines, *groups])
+                    trees.append(seat.broker.map_folder(options["workspace"]))
+                # one by one: what is open is closed again, should the next one fail
+                trees.extend(seat.broker.map_folder(mount.source, read_only=not mount.writable) for mount in mounts)
+                options = {**options, "mounts": [mount.target for mount in mounts]}
+                channel._ticket = seat.ticket = seat.broker.request(options, [*lines, *trees, *groups])
             else:
                 handles = [seat.ticket.seat, seat.ticket.workspace]
                 below = {**options, "below": seat.parent is not None}
@@ -82,9 +85,8 @@ class JailChannel(Channel):
             theirs.close()
             seat.their_control.close()
             channel._drop_theirs()
-            for descriptor in (tree, *groups):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            for descriptor in (*trees, *groups):
+                os.close(descriptor)
         return channel
 
     def take_worker(self, handle: int, adopter: Seat) -> None:

@@ -46,7 +46,7 @@ class Launch:
         self.confined = confined
         self.owner = os.getpid()
         self.user = guest_user()
-        self.trees = _trees(interpreter)
+        self.trees = trees_of(interpreter)
         self.line, theirs = messages.plain_pair()
         """To its init and its zygote."""
         self.folders, their_folders = messages.plain_pair()
@@ -146,7 +146,7 @@ def guest_user() -> tuple[int, int]:
     return user, user
 
 
-def _trees(interpreter: Interpreter) -> list[str]:
+def trees_of(interpreter: Interpreter) -> list[str]:
     """Folders and files that the interpreter needs, wherever they lie."""
     wanted = {
         interpreter.prefix,

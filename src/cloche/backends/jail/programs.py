@@ -38,6 +38,6 @@ def _built() -> Programs | None:
     import cloche_guest.jail
 
     folder = os.path.join(os.path.dirname(os.path.abspath(cloche_guest.jail.__file__)), "native", "built")
-    init, library = os.path.join(folder, "cloche-jail-4"), os.path.join(folder, "libcloche-jail-4.so")
+    init, library = os.path.join(folder, "cloche-jail-5"), os.path.join(folder, "libcloche-jail-5.so")
     found = os.access(init, os.X_OK) and os.access(library, os.R_OK)
     return Programs(init, library) if found else None

@@ -8,7 +8,8 @@ from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.grounds import Ground, grounds, running_tasks
 from cloche.backends.jail.houses import SCIENTIFIC, houses
-from cloche.backends.jail.launch import ZYGOTE_ENVIRONMENT, guest_user
+from cloche.backends.jail.launch import ZYGOTE_ENVIRONMENT, guest_user, trees_of
+from cloche.backends.jail.mounts import check_mounts
 from cloche.backends.jail.seat import Seat
 from cloche.backends.jail.tiers import Mode, layers_of, refusal, remedy_for_namespaces
 from cloche.backends.jail.upkeep import LAYER, upkeep
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from cloche.session.workspace import Workspace
 
 WORKSPACE_FILES = 16_384
-NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state")
-"""A copy of a session needs namespaces of its own."""
+NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state", "mounts")
+"""A copy of a session needs namespaces of its own, and without a view there is nowhere to mount."""
 SCOPED = 6
 """The version of Landlock from which it keeps signals and abstract sockets inside."""
 
@@ -66,13 +67,13 @@ class Tenancy:
             origin, ready = self._origin(broker)
             options = {**options, **origin}
             spare = None
-            if broker.stock is not None and ready and "workspace" not in options:
+            if broker.stock is not None and ready and "workspace" not in options and not policy.mounts:
                 spare = broker.stock.claim(options, limits)
             if spare is not None:
                 self._seat, channel = spare
                 return broker, channel
             self._seat = Seat(broker, options.get("workspace"), limits, private=private)
-            return broker, JailChannel.start(self._seat, options)
+            return broker, JailChannel.start(self._seat, options, policy.mounts)
 
     def _origin(self, broker: Broker) -> tuple[dict[str, Any], bool]:
         """(from what a session with our context is forked, is it there). Mostly from the zygote, and it is."""
@@ -105,6 +106,7 @@ class Tenancy:
     ) -> JailChannel:
         """A worker in the best wall that can be had, with its context, where that is kept there."""
         self._context = context
+        check_mounts(policy.mounts, trees_of(interpreter))
         for mode in walls.candidates(interpreter):
             _refuse_weaker(interpreter, mode, policy)
             layers = tuple(layer.name for layer in layers_of(mode) if layer.active)
@@ -130,6 +132,11 @@ def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy
         raise UnsupportedError(
             "the CPU of a session cannot be bounded here", capability="cpus", cause=upkeep.layer().purpose,
             remedy="drop policy.cpus; cloche doctor says what is missing",
+        )  # fmt: skip
+    if policy.mounts and "mounts" in lacking(mode):
+        raise UnsupportedError(
+            "folders of the host cannot be mounted here", capability="mounts", cause="this wall has no view of its own",
+            remedy=remedy_for_namespaces(),
         )  # fmt: skip
     demanded = policy.minimum_isolation
     if mode is Mode.SEALED or demanded is None or demanded <= Isolation.CONFINED:

@@ -79,33 +79,58 @@ static int owner_namespace(const struct stat *owner, uid_t uid, gid_t gid)
     return users;
 }
 
-static int mapped_to_user(int tree, const struct stat *owner, uid_t uid, gid_t gid)
+static int mapped_to_user(int tree, uint64_t attributes, const struct stat *owner, uid_t uid, gid_t gid)
 {
     int users = owner_namespace(owner, uid, gid);
     if (users < 0)
         return -1;
-    int result = set_tree_attributes(tree, TREE_NOSUID | TREE_NODEV | TREE_IDMAP, false, users);
+    int result = set_tree_attributes(tree, attributes | TREE_IDMAP, false, users);
     int reason = errno;
     close(users);
     errno = reason;
     return result;
 }
 
-/* A detached mount of the folder. */
-static int bind_folder(const char *path, bool map_owner, uid_t uid, gid_t gid)
+/* The folder (or plain file) that the host has looked at: on the way to it a link may have been put since. */
+static int open_place(const struct packet *request, struct stat *status)
 {
-    int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return failed_at("open", path);
-    struct stat owner;
-    int tree = fstat(folder, &owner) < 0 ? failed_at("stat", path) : clone_tree(folder, !map_owner);
+    const char *path = packet_text(request, "folder");
+    int place = path == NULL ? -1 : open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0)
+        return failed_at("open", path == NULL ? "" : path);
+    if (fstat(place, status) < 0)
+        failed_at("stat", path);
+    else if ((long long)status->st_dev != packet_number_or(request, "device", -1) ||
+             (long long)status->st_ino != packet_number_or(request, "inode", -1)) {
+        errno = ESTALE;
+        failed_at("open", path);
+    } else if (!S_ISDIR(status->st_mode) && !S_ISREG(status->st_mode)) {
+        errno = EINVAL;
+        failed_at("neither a folder nor a plain file", path);
+    } else
+        return place;
     int reason = errno;
-    close(folder);
+    close(place);
+    errno = reason;
+    return -1;
+}
+
+/* A detached mount of the folder. */
+static int bind_folder(const struct packet *request, bool map_owner, uid_t uid, gid_t gid)
+{
+    uint64_t attributes = TREE_NOSUID | TREE_NODEV | (packet_number_or(request, "read_only", 0) ? TREE_RDONLY : 0);
+    struct stat owner;
+    int place = open_place(request, &owner);
+    if (place < 0)
+        return -1;
+    int tree = clone_tree(place, !map_owner);
+    int reason = errno;
+    close(place);
     errno = reason;
     if (tree < 0)
         return -1;
-    int result = map_owner ? mapped_to_user(tree, &owner, uid, gid)
-                           : set_tree_attributes(tree, TREE_NOSUID | TREE_NODEV, true, 0);
+    int result = map_owner ? mapped_to_user(tree, attributes, &owner, uid, gid)
+                           : set_tree_attributes(tree, attributes, true, 0);
     if (result == 0)
         return tree;
     reason = errno;
@@ -139,9 +164,8 @@ _Noreturn void serve_folders(int line, pid_t pid_one, bool map_owner, uid_t uid,
             watched[1].fd = -1; /* the host is gone, and PID 1 will be */
             continue;
         }
-        const char *path = packet_text(&request, "folder");
-        int tree = -1;
-        if (path != NULL && (tree = bind_folder(path, map_owner, uid, gid)) >= 0) {
+        int tree = bind_folder(&request, map_owner, uid, gid);
+        if (tree >= 0) {
             struct reply reply = {.length = 0};
             reply_add(&reply, "ready#1");
             reply_send(line, &reply, &tree, 1);

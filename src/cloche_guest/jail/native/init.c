@@ -38,7 +38,8 @@
 
 #define CALL_CLOSE_RANGE 436
 
-/* What a request brings: lines of the worker, the seat's line to the host, a workspace, and at the end its cgroups. */
+/* What a request brings: lines of the worker, the seat's line to the host, a workspace, mounts, and at the end its
+ * cgroups. */
 enum { WIRE, OUT, ERR, LINE, INNER, END, LINE_COUNT, CONTROL = LINE_COUNT, TREE };
 
 static struct packet configuration;
@@ -145,7 +146,15 @@ static int seat_session(int host, int zygote, struct packet *request)
     }
     size_t own = request->descriptor_count - groups;
     const int *given = request->descriptors;
-    if (make_seat(request, &trees, given[CONTROL], own > TREE ? given[TREE] : -1, &seat) < 0)
+    bool has_tree = own > TREE && packet_text(request, "workspace") != NULL;
+    size_t mounts = TREE + (has_tree ? 1 : 0);
+    struct seat_parts parts = {
+        .control = given[CONTROL],
+        .tree = has_tree ? given[TREE] : -1,
+        .mounts = given + mounts,
+        .mount_count = own > mounts ? own - mounts : 0,
+    };
+    if (make_seat(request, &trees, &parts, &seat) < 0)
         return send_failure(host, "failed", packet_number_or(request, "id", 0));
     int passed[MAX_DESCRIPTORS];
     memcpy(passed, given, LINE_COUNT * sizeof *passed);

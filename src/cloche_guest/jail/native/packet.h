@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MAX_PACKET = 262144, MAX_DESCRIPTORS = 16 };
+enum { MAX_PACKET = 262144, MAX_DESCRIPTORS = 40 };
 
 struct packet {
     size_t length;

@@ -16,13 +16,15 @@
 
 #define CALL_PIDFD_SEND_SIGNAL 424
 
-static _Noreturn void become_pid_one(const struct packet *request, const struct trees *trees, int control, int tree,
-                                     int report)
+static _Noreturn void become_pid_one(const struct packet *request, const struct trees *trees,
+                                     const struct seat_parts *parts, int report)
 {
     struct reply reply = {.length = 0};
     int workspace = -1;
     if (make_mounts_private() == 0)
-        workspace = furnish_seat(request, trees, tree);
+        workspace = furnish_seat(request, trees, parts->tree);
+    if (workspace >= 0 && attach_mounts(request, parts->mounts, parts->mount_count) < 0)
+        workspace = -1;
     if (workspace >= 0 && sethostname(HOST_NAME, strlen(HOST_NAME)) < 0) {
         failed("sethostname");
         workspace = -1;
@@ -34,7 +36,7 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
     reply_add(&reply, "ready#1");
     if (reply_send(report, &reply, &workspace, 1) < 0)
         _exit(1);
-    serve_seat(control, trees);
+    serve_seat(parts->control, trees);
 }
 
 /* What the seat's PID 1 says of its folders: a descriptor of the workspace, or why there is none. */
@@ -49,7 +51,8 @@ static int hear_ready(int report)
     return failed(why != NULL ? why : "the seat was not made");
 }
 
-int make_seat(const struct packet *request, const struct trees *trees, int control, int tree, struct seat *seat)
+int make_seat(const struct packet *request, const struct trees *trees, const struct seat_parts *parts,
+              struct seat *seat)
 {
     /* Landlock keeps sessions from each other's abstract sockets; where it cannot, each has a network of its own. */
     unsigned long network = packet_number_or(request, "scoped", 0) ? 0 : CLONE_NEWNET;
@@ -59,7 +62,7 @@ int make_seat(const struct packet *request, const struct trees *trees, int contr
         return failed("socketpair");
     long pid = syscall(SYS_clone, flags | CLONE_PIDFD | SIGCHLD, NULL, &seat->pid_one, NULL, 0);
     if (pid == 0)
-        become_pid_one(request, trees, control, tree, report[1]);
+        become_pid_one(request, trees, parts, report[1]);
     int reason = errno;
     close(report[1]);
     if (pid < 0) {

@@ -10,7 +10,15 @@ struct seat {
     int workspace;
 };
 
-/* `control` is the PID 1's line to the host, `tree` the workspace that was prepared, or -1. */
-int make_seat(const struct packet *request, const struct trees *trees, int control, int tree, struct seat *seat);
+/* What came from the host for one. */
+struct seat_parts {
+    int control; /* the PID 1's line to the host */
+    int tree;    /* the workspace that was prepared, or -1 */
+    const int *mounts;
+    size_t mount_count;
+};
+
+int make_seat(const struct packet *request, const struct trees *trees, const struct seat_parts *parts,
+              struct seat *seat);
 
 #endif

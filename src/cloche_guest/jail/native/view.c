@@ -24,7 +24,7 @@ static const char *const SYSTEM[] = {"/usr",    "/lib",  "/lib32", "/lib64",    
                                      "/bin",    "/sbin", "/etc/alternatives", "/etc/fonts"};
 static const char *const SYSTEM_FILES[] = {"/etc/ld.so.cache", "/etc/localtime"};
 static const char *const DEVICES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
-static const char *const FOLDERS[] = {"/etc", "/proc", "/dev", WORKSPACE, PRIVATE};
+static const char *const FOLDERS[] = {"/etc", "/proc", "/dev", WORKSPACE, PRIVATE, MOUNT_BASES};
 static const char *const MADE_UP[][2] = {
     {"/etc/passwd", "user:x:1000:1000:user:/app:/bin/sh\n"},
     {"/etc/group", "user:x:1000:\n"},
@@ -329,6 +329,48 @@ int furnish_seat(const struct packet *request, const struct trees *trees, int tr
     if (!is_link("/tmp") && cover_tmp(trees, quota) < 0)
         return -1;
     return mount_processes() < 0 ? -1 : open_folder(WORKSPACE);
+}
+
+/* "/mnt" of "/mnt/data"; false where that is all there is. */
+static bool read_base(const char *target, char *base, size_t room)
+{
+    const char *end = strchr(target + 1, '/');
+    if (end == NULL || (size_t)(end - target) >= room)
+        return false;
+    memcpy(base, target, (size_t)(end - target));
+    base[end - target] = '\0';
+    return true;
+}
+
+static int attach_mount(const char *target, int tree)
+{
+    return make_mount_point(tree, target) < 0 ? -1 : attach_tree(tree, target);
+}
+
+int attach_mounts(const struct packet *request, const int *mounts, size_t count)
+{
+    char made[MAX_MOUNTS][16], base[16];
+    size_t made_count = 0, number = 0;
+    for (const char *target = NULL; (target = packet_item(request, "mounts", target)) != NULL; number++) {
+        if (number == count || number == MAX_MOUNTS || target[0] != '/') {
+            errno = EINVAL;
+            return failed("mounts");
+        }
+        bool known = !read_base(target, base, sizeof base);
+        for (size_t i = 0; i < made_count && !known; i++)
+            known = strcmp(made[i], base) == 0;
+        if (!known) {
+            if (mount_new("tmpfs", base, MS_NOSUID | MS_NODEV, "size=1m,mode=755") < 0)
+                return -1;
+            memcpy(made[made_count++], base, sizeof base);
+        }
+        if (attach_mount(target, mounts[number]) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < made_count; i++)
+        if (mount(NULL, made[i], NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+            return failed_at("remount", made[i]);
+    return 0;
 }
 
 int furnish_branch(const struct packet *request, const struct trees *trees, int folders[2])

@@ -4,7 +4,7 @@
 
 #include "packet.h"
 
-enum { MAX_TREES = 256 };
+enum { MAX_TREES = 256, MAX_MOUNTS = 16 };
 
 struct tree {
     const char *path; /* the caller's */
@@ -25,6 +25,10 @@ int build_view(struct trees *trees);
 /* In a seat's own mount namespace: its workspace (`tree`, or -1 for one in memory), its temporary files, its
  * processes. Returns a descriptor of the workspace. */
 int furnish_seat(const struct packet *request, const struct trees *trees, int tree);
+
+/* In a seat's own mount namespace: folders and files of the host, each at the place that the request names. Where they
+ * need folders to lie in, those are made in memory, and cannot be changed afterwards. */
+int attach_mounts(const struct packet *request, const int *mounts, size_t count);
 
 /* In a branch's own mount namespace: folders of its own over those of its parent, and its processes. Descriptors of
  * its workspace and of its private folder. */
