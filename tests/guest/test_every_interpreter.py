@@ -214,7 +214,7 @@ def test_a_snapshot_carries_variables_and_functions_to_another_session(sandbox: 
     )
     snapshot = sandbox.snapshot()
     assert {"x", "area"} <= set(snapshot.variables)
-    assert {item.name for item in snapshot.skipped} == {"math", "f"}
+    assert {item.name for item in snapshot.skipped} == {"f"}
     with NativePythonSandbox(python=executable) as other:
         assert other.restore(snapshot.to_bytes()) == ()
         assert other.execute("import math\nround(area(1, k=1), 2), x").value == "(5.14, [1, {2: (3,)}])"

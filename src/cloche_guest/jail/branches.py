@@ -110,7 +110,6 @@ class Branches:
             self._files = open_files()
             _restore_random_state(random_state)
         else:
-            syscalls.clear_capabilities()
             _go_to(self._folder)
             reopen(open_files())
             _reseed_numpy()

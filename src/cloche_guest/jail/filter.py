@@ -2,7 +2,7 @@
 
 Where a call is known to be dangerous it is refused with EPERM, so that libraries see a plain "no" and fall back. A
 few are looked into: `clone` may not make namespaces, `socket` may make Unix sockets only, `prctl` and `ioctl` are
-allowed by option, `setns` only when PID 1 says so; `capset` can merely drop. inotify is left out: its few instances
+allowed by option, `setns` and `capset` only when PID 1 says so. inotify is left out: its few instances
 are counted against the user who started the jail, and a guest that takes them all leaves none to that user's other
 programs.
 """
@@ -47,7 +47,7 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 79 getcwd 80 chdir 81 fchdir 82 rename 83 mkdir 84 rmdir 86 link 87 unlink 88 symlink 89 readlink 92 chown
 93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid
 107 geteuid 108 getegid 109 setpgid 110 getppid 111 getpgrp 112 setsid 115 getgroups 118 getresuid 120 getresgid
-121 getpgid 124 getsid 126 capset 127 rt_sigpending 128 rt_sigtimedwait 129 rt_sigqueueinfo 130 rt_sigsuspend
+121 getpgid 124 getsid 127 rt_sigpending 128 rt_sigtimedwait 129 rt_sigqueueinfo 130 rt_sigsuspend
 131 sigaltstack 132 utime 137 statfs 138 fstatfs 140 getpriority 141 setpriority 143 sched_getparam
 145 sched_getscheduler 146 sched_get_priority_max 147 sched_get_priority_min 149 mlock 150 munlock 158 arch_prctl
 160 setrlimit 186 gettid 187 readahead 191 getxattr 192 lgetxattr 193 fgetxattr 194 listxattr 195 llistxattr
@@ -91,6 +91,7 @@ _X86_64_SPECIAL = {
     "fcntl": 72,
     "prctl": 157,
     "setns": 308,
+    "capset": 126,
     "mknod": 133,
     "mknodat": 259,
 }
@@ -178,6 +179,7 @@ def _special_rules(program: list[Instruction]) -> None:
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
         "setns": [(_RETURN, 0, 0, ASK)],
+        "capset": [(_RETURN, 0, 0, ASK)],
         # a lease on a file of the view would hold up whoever writes to it outside
         "fcntl": [
             (_LOAD, 0, 0, second),

@@ -220,8 +220,10 @@ class PidOne:
             fcntl.ioctl(self._listener, _NOTIFY_RECEIVE, asked)
         except OSError:  # who asked is gone
             return
-        number, _, _, _, _, _, _, kind = struct.unpack_from("=QIIiIQQQ", asked)
-        approved = self._approvals > 0 and kind in _APPROVED
+        number, _, _, call, _, _, _, kind = struct.unpack_from("=QIIiIQQQ", asked)
+        # what came with the namespaces is given up before anything else is done
+        known = call == syscalls.number_of("capset") or (call == syscalls.number_of("setns") and kind in _APPROVED)
+        approved = self._approvals > 0 and known
         if approved:
             self._approvals -= 1
         answer = struct.pack("=QqiI", number, 0, 0 if approved else -_EPERM, _CONTINUE if approved else 0)

@@ -56,8 +56,8 @@ _LARGE_PAGE = 2 << 20
 
 # Numbers that differ between machines; the newer ones (from 424 on) are the same everywhere.
 _NUMBERS = {
-    "x86_64": {"pivot_root": 155, "capset": 126, "seccomp": 317},
-    "aarch64": {"pivot_root": 41, "capset": 91, "seccomp": 277},
+    "x86_64": {"pivot_root": 155, "capset": 126, "setns": 308, "seccomp": 317},
+    "aarch64": {"pivot_root": 41, "capset": 91, "setns": 268, "seccomp": 277},
 }
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
@@ -74,7 +74,8 @@ def machine() -> str:
     return os.uname().machine
 
 
-def _number(name: str) -> int:
+def number_of(name: str) -> int:
+    """The number of a system call on this machine."""
     try:
         return _NUMBERS[machine()][name]
     except KeyError:
@@ -217,7 +218,7 @@ def unmount(target: str) -> None:
 def pivot_root(new: str) -> None:
     """Make `new` the root and forget the old one."""
     os.chdir(new)
-    _syscall("pivot_root", _number("pivot_root"), b".", b".")
+    _syscall("pivot_root", number_of("pivot_root"), b".", b".")
     _check(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
     os.chdir("/")
 
@@ -255,7 +256,7 @@ def restore_effective_capabilities() -> None:
     """After a change of user the permitted set is kept but the effective one is empty: raise it again."""
     header = pack("Ii", 0x20080522, 0)
     full = pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
-    _syscall("capset", _number("capset"), header, full)
+    _syscall("capset", number_of("capset"), header, full)
 
 
 def drop_capabilities() -> None:
@@ -268,7 +269,7 @@ def drop_capabilities() -> None:
 
 def clear_capabilities() -> None:
     """Give up those that we hold. Where no new privileges can be gained, that is for good."""
-    _syscall("capset", _number("capset"), pack("Ii", 0x20080522, 0), bytes(24))
+    _syscall("capset", number_of("capset"), pack("Ii", 0x20080522, 0), bytes(24))
 
 
 def set_file_user(uid: int, gid: int) -> None:
@@ -294,14 +295,14 @@ def adopt_orphans() -> None:
 
 def check_filters() -> None:
     """Raises where the kernel has no seccomp programs."""
-    _syscall("seccomp", _number("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
+    _syscall("seccomp", number_of("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
 
 
 def install_filter(program: bytes, *, listener: bool = True) -> int:
     """Load a seccomp program. With `listener`: the descriptor on which calls that somebody must approve are told."""
     head = pack("HP", len(program) // 8, foreign.address_of(program))
     flags = _SECCOMP_NEW_LISTENER if listener else 0
-    return _syscall("seccomp", _number("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
+    return _syscall("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
 
 
 def detached_tmpfs(size: int, files: int) -> int:
@@ -344,6 +345,8 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
         try:
             for descriptor, kind in namespaces:
                 setns(descriptor, kind)
+            if namespaces:
+                clear_capabilities()  # those over the namespaces: the new process never has them
             pid = os.fork()
         except OSError as exc:
             os.write(writer, b"-%d" % (exc.errno or 1))

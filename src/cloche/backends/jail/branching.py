@@ -53,7 +53,7 @@ class JailBranch(SessionCopy):
         try:
             if not self._approved:
                 raise BranchError("another branch of this family is still being made")
-            parent.approver.allow(len(self._seat.namespaces))
+            parent.approver.allow(len(self._seat.namespaces) + 1)  # and giving up the rights over them
             joins = self._seat.open_group()
             try:
                 pass_on(parent, self._channel.ends, [*self._seat.namespaces, *joins])

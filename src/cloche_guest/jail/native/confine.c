@@ -117,6 +117,16 @@ static int set_limits(const struct confinement *how)
     return 0;
 }
 
+int clear_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
+    memset(none, 0, sizeof none);
+    if (syscall(SYS_capset, &head, none) < 0)
+        return failed("capset");
+    return 0;
+}
+
 static int drop_capabilities(void)
 {
     for (unsigned long capability = 0;; capability++) {
@@ -128,12 +138,7 @@ static int drop_capabilities(void)
     }
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return failed("prctl CAP_AMBIENT");
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
-    memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &head, none) < 0)
-        return failed("capset");
-    return 0;
+    return clear_capabilities();
 }
 
 /* To our PID 1: who decides about system calls, and below which user namespace those of branches are made. */

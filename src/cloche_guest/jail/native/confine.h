@@ -32,4 +32,7 @@ int arrange_descriptors(const int lines[LINES]);
  * order matters at every step. */
 int confine(const struct confinement *how);
 
+/* Gives up the capabilities that are held; where no new privileges can be gained, for good. */
+int clear_capabilities(void);
+
 #endif

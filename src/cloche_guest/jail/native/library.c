@@ -70,6 +70,11 @@ static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int
             _exit(1);
         }
     }
+    if (count > 0 && clear_capabilities() < 0) { /* those over the namespaces: the new process never has them */
+        birth->reason = errno;
+        birth->step = "capset";
+        _exit(1);
+    }
     pid_t pid = fork();
     if (pid == 0)
         return;

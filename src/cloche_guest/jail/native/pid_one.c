@@ -95,7 +95,16 @@ static void take_listener(void)
     drop(&state.inner);
 }
 
-/* `setns` into the three namespaces of a seat, as often as the host allowed, and never otherwise. */
+static bool may_be_approved(const struct seccomp_data *call)
+{
+    if (call->nr == SYS_capset) /* what came with the namespaces is given up before anything else is done */
+        return true;
+    __u64 kind = call->args[1];
+    return call->nr == SYS_setns && (kind == CLONE_NEWUSER || kind == CLONE_NEWNS || kind == CLONE_NEWPID);
+}
+
+/* `setns` into the three namespaces of a seat and `capset` after them, as often as the host allowed, and never
+ * otherwise. */
 static void decide(short events)
 {
     struct seccomp_notif asked;
@@ -109,9 +118,8 @@ static void decide(short events)
     memset(&decision, 0, sizeof decision);
     if (ioctl(state.listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
         return; /* who asked is gone */
-    __u64 kind = asked.data.args[1];
     decision.id = asked.id;
-    if (state.approvals > 0 && (kind == CLONE_NEWUSER || kind == CLONE_NEWNS || kind == CLONE_NEWPID)) {
+    if (state.approvals > 0 && may_be_approved(&asked.data)) {
         state.approvals--;
         decision.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     } else
