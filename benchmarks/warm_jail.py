@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.row import NotHere
@@ -101,6 +101,37 @@ def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
     if not isinstance(channel, JailChannel) or channel.pid is None:
         raise RuntimeError("the session has ended")
     return channel.pid, _pid_behind(channel.seat.answer().seat)
+
+
+def all_processes() -> list[int]:
+    """Of the warm jail: its init, its zygote, templates, and those of all sessions."""
+    with jail_sandbox() as any_session:
+        worker, _ = processes_of(first_answer(any_session))
+        parents = _parents()
+        top = worker
+        while parents[top] != os.getpid():
+            top = parents[top]
+    parents = _parents()
+    found = {top}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found)
+
+
+def _parents() -> dict[int, int]:
+    """Who is whose child, of all processes."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
+                found[int(name)] = int(stat.read().rpartition(b")")[2].split()[1])
+    return found
+
+
+def first_answer(sandbox: SessionSandbox) -> SessionSandbox:
+    """The same, when it has answered."""
+    sandbox.execute(CELL).check()
+    return sandbox
 
 
 def serving() -> Broker:

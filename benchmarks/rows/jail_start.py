@@ -198,7 +198,7 @@ ROWS = (
         reference=bare_start(),
         peer=one_shot.burst(importable, POOL_SIZE, 1),
         rounds=60,
-        peer_rounds=6,
+        peer_rounds=4,
         targets=(Target("ratio", "<=", 0.05),),
     ),
     Row(

@@ -35,7 +35,8 @@ TARGETS = {
 }
 WITHOUT_TARGET = {
     "jail.claim.burst", "jail.fork_many", "jail.undo", "jail.kill", "jail.private_mb_after_groupby",
-    "jail.zygote_start", "jail.fresh.pure", "jail.first_use.pure", "jail.create_rate.one_at_a_time",
+    "jail.shared_context_mb", "jail.zygote_start", "jail.fresh.pure", "jail.first_use.pure",
+    "jail.create_rate.one_at_a_time",
 }  # fmt: skip
 
 
@@ -45,6 +46,7 @@ def less_of_everything(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(jail_branches, "LARGE_BYTES", 8_000_000)
     monkeypatch.setattr(jail_memory, "SESSIONS", 2)
     monkeypatch.setattr(jail_memory, "BUSY_SESSIONS", 1)
+    monkeypatch.setattr(jail_memory, "CONTEXT_BYTES", 40_000_000)
     monkeypatch.setattr(jail_session, "CELLS_A_ROUND", 2)
     monkeypatch.setattr(jail_session, "SESSIONS_A_ROUND", 2)
     yield
@@ -76,6 +78,11 @@ def test_our_side_of_a_row_really_runs(name):
 
 def test_memory_is_told_for_each_session():
     assert len(measured(ROWS["jail.private_mb"]).ours) == jail_memory.SESSIONS
+
+
+def test_sessions_with_one_context_do_not_have_a_copy_each():
+    copy = jail_memory.CONTEXT_BYTES / 1e6
+    assert copy / jail_memory.SESSIONS < measured(ROWS["jail.shared_context_mb"]).p50 < copy
 
 
 def test_fresh_session_is_not_made_ahead():
