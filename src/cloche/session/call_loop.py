@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cloche.session.actions import CallBridge, Emit
 from cloche.session.callback_threads import threads
 from cloche.session.core import Guest, SessionCore, clock
+from cloche.session.descriptors import none_left
 from cloche.session.pump import PollWatch
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class Bell:
     """Wakes the thread that leads, from any other."""
 
     def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
+        try:
+            self.reader, self._writer = os.pipe()
+        except OSError as exc:
+            raise none_left(exc) or exc from None
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
         self.owner = os.getpid()

@@ -31,6 +31,7 @@ from cloche.errors import (
 from cloche.policy import MOST
 from cloche.session.callbacks import Callbacks
 from cloche.session.channel import lacking
+from cloche.session.descriptors import none_left
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply
@@ -245,7 +246,7 @@ class SessionCore:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
             channel.close()
-            raise StartError("the guest cannot be watched", cause=str(exc)) from None
+            raise none_left(exc) or StartError("the guest cannot be watched", cause=str(exc)) from None
         return guest
 
     def _list(self, guest: Guest) -> None:

@@ -32,6 +32,9 @@ START_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
 """Of one module. A library that takes longer to import is left out."""
 
+HANDLES = 3
+"""That come with the answer to a request: of the worker, of its seat, of the workspace."""
+
 
 class Ticket:
     """A session that was asked for. The wire works at once; the rest comes with the zygote's answer."""
@@ -232,6 +235,10 @@ class Broker:
                 return
             if "error" in message:
                 ticket.error = message["error"]
+            elif len(descriptors) != HANDLES:  # those for which there was no room here were dropped on the way
+                ticket.error = "there are no file descriptors left"
+                for descriptor in descriptors:
+                    os.close(descriptor)
             else:
                 ticket.worker, ticket.seat, ticket.workspace = descriptors
             ticket.arrived = True

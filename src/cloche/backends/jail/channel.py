@@ -37,7 +37,11 @@ class JailChannel(Channel):
         self.wire: socket.socket = ends.wire
         self.stdout = ends.stdout
         self.stderr = ends.stderr
-        self._end, self._their_end = os.pipe()
+        try:
+            self._end, self._their_end = os.pipe()
+        except OSError:
+            ends.close()
+            raise
         os.set_blocking(self._end, False)
         self._owner = os.getpid()
         self._closed = False
@@ -56,7 +60,11 @@ class JailChannel(Channel):
         """A worker from the zygote; its seat is asked for with it, unless it is there, and has these in it."""
         channel = cls(seat, Ends(), seat)
         channel.holds_context = "template" in options
-        inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
+        try:
+            inner, theirs = messages.pair()  # on which the worker's filter reaches its PID 1
+        except OSError:
+            channel._release()
+            raise
         lines = [*channel.ends.theirs(), theirs.fileno(), channel._their_end]
         trees: list[int] = []
         groups: list[int] = []

@@ -22,10 +22,15 @@ class Ends:
     """Ours and theirs. Theirs are closed once they have been passed on."""
 
     def __init__(self) -> None:
+        self.stdout = self.stderr = self._out = self._err = -1
         self.wire, self._their_wire = socket.socketpair()
         self.line, self._their_line = messages.pair()
-        self.stdout, self._out = capture_pipe()
-        self.stderr, self._err = capture_pipe()
+        try:
+            self.stdout, self._out = capture_pipe()
+            self.stderr, self._err = capture_pipe()
+        except OSError:
+            self.close()
+            raise
         for side in (self.wire, self._their_wire):
             side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
         self.line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)

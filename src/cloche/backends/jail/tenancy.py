@@ -14,8 +14,9 @@ from cloche.backends.jail.seat import Seat
 from cloche.backends.jail.tiers import Mode, layers_of, refusal, remedy_for_namespaces
 from cloche.backends.jail.upkeep import LAYER, upkeep
 from cloche.backends.jail.walls import walls
-from cloche.errors import IsolationError, UnsupportedError
+from cloche.errors import IsolationError, StartError, UnsupportedError
 from cloche.isolation import Isolation
+from cloche.session.descriptors import none_left
 from cloche_guest.jail import syscalls
 
 if TYPE_CHECKING:
@@ -115,7 +116,11 @@ class Tenancy:
                 if self._ground is None:
                     self._ground = grounds.make(workspace, guest_user())
                 options |= {"workspace": self._ground.folders[0], "folders": self._ground.folders}
-            broker, channel = self._take_channel(interpreter, policy, mode, options, private=workspace.private)
+            try:
+                broker, channel = self._take_channel(interpreter, policy, mode, options, private=workspace.private)
+            except (OSError, StartError) as exc:
+                self._leave_seat()
+                raise none_left(exc) or exc from None
             # what was asked for is on its way already: a wall that is still going up costs no time here
             if walls.stands(broker):
                 channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
