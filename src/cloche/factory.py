@@ -46,6 +46,7 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
         "native": ("cloche.backends.native", "NativeBackend"),
         "jail": ("cloche.backends.jail.backend", "JailBackend"),
         "daemon": ("cloche.backends.daemon.backend", "DaemonBackend"),
+        "pyodide": ("cloche.backends.pyodide.backend", "PyodideBackend"),
         "fake": ("cloche.testing", "FakeBackend"),
     }
 

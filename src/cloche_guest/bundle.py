@@ -70,6 +70,7 @@ INIT_MODULES = (
 FLAVOURS = {
     "guest": (MODULES, "start", (), "start"),
     "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
+    "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
 }
 """What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""
 CONTROL = "--control"

@@ -87,6 +87,11 @@ def wait_for_lock(lock: Any) -> None:
 _waits = {wait_for_input.__code__, look_for_input.__code__, wait_for_lock.__code__}
 
 
+def add_wait(function: Any) -> None:
+    """A wait of another wall's, in which a signal may raise as well."""
+    _waits.add(function.__code__)
+
+
 def on_ask(signum: int, frame: FrameType | None) -> None:
     """SIGINT."""
     if not state.user or frame is None:

@@ -64,7 +64,7 @@ class NativeChannel(Channel):
     isolation = Isolation.PROCESS
 
     def __init__(
-        self, process: subprocess.Popen[bytes], wire: socket.socket, out: int, err: int, workspace: Workspace,
+        self, process: subprocess.Popen[bytes], wire: socket.socket, out: int | None, err: int, workspace: Workspace,
         layers: tuple[str, ...], greeting: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self._process = process

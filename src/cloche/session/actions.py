@@ -56,4 +56,11 @@ class Emit:
     text: str
 
 
-Action = Send | Interrupt | Kill | CallBridge | AbandonBridge | Emit
+@dataclass(slots=True)
+class TakeFile:
+    """Hand to the channel what the guest says of one of its files."""
+
+    params: Any
+
+
+Action = Send | Interrupt | Kill | CallBridge | AbandonBridge | Emit | TakeFile

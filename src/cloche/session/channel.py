@@ -6,15 +6,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from cloche.errors import UnsupportedError
+from cloche.errors import ProtocolError, UnsupportedError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
     from cloche.session.copying import SessionCopy
+    from cloche.session.machine import Call
     from cloche.session.workspace import Workspace
 
 
@@ -102,6 +103,14 @@ class Channel(ABC):
     def close(self) -> None:
         """Kill, and release everything that belongs to this guest but not to the session. Idempotent."""
 
+    def errands(self) -> list[Call]:
+        """Requests that go before the next cell: what a guest must be told that keeps files of its own."""
+        return []
+
+    def take_file(self, params: Any) -> None:
+        """A guest that keeps files of its own tells what became of one. Raises `ProtocolError` for what is none."""
+        raise ProtocolError("the guest called a method that does not exist", cause="'file'")
+
     def cpu_seconds(self) -> float | None:
         """CPU time the guest has used, where it can be told."""
         return None
@@ -168,6 +177,15 @@ class Backend(ABC):
     def look_closer(cls, policy: ExecutionPolicy, **options: Any) -> Mapping[str, Any]:  # noqa: ARG003 - most have none
         """Details that take too long to find for `probe`; asked for by ``cloche doctor --preload``."""
         return {}
+
+    @classmethod
+    def set_up(cls, tell: Callable[[str], object]) -> Mapping[str, Any] | None:  # noqa: ARG003 - most need none
+        """Fetch and build what sessions need beyond this package, unless it is there; the first session does it too.
+
+        `tell` is given a sentence before each step that takes time. Returns what is there afterwards, for people to
+        read; None where there is nothing to set up.
+        """
+        return None
 
     def release(self) -> None:  # noqa: B027 - most backends keep nothing
         """Give up what outlives a guest, such as the files of the session."""

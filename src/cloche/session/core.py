@@ -73,6 +73,8 @@ class Guest:
     def requests(self, call: Call) -> list[Call]:
         """`call`, and what has to go before it."""
         pending, self.pending = self.pending, []
+        if call.method == "execute":
+            pending += self.channel.errands()
         return [*pending, call]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloche.errors import ProtocolError
 from cloche.session import replies
-from cloche.session.actions import Action, Emit, Interrupt, Kill, Send, Stream
+from cloche.session.actions import Action, Emit, Interrupt, Kill, Send, Stream, TakeFile
 from cloche.session.bridge_desk import BridgeDesk
 from cloche.session.clock import Clock
 from cloche.session.frames import FrameReader, encode_frame
@@ -260,6 +260,8 @@ class Machine:
         elif method == "output":
             stream: Stream = "stderr" if replies.text(params, "stream") == "stderr" else "stdout"
             self.receive_output(stream, replies.field(params, "text", str, "").encode("utf-8", "replace"))
+        elif method == "file":
+            self.actions.append(TakeFile(params))
         else:
             raise ProtocolError("the guest called a method that does not exist", cause=replies.word(method))
 

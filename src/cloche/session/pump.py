@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from cloche.errors import ProtocolError
-from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream
+from cloche.session.actions import AbandonBridge, CallBridge, Emit, Interrupt, Kill, Send, Stream, TakeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -158,6 +158,8 @@ class Pump:
                 self.channel.interrupt(insist=action.insist)
             elif isinstance(action, Kill):
                 self._kill(now)
+            elif isinstance(action, TakeFile):
+                self._take_file(action)
             else:
                 left.append(action)
         if self._outgoing:
@@ -182,6 +184,12 @@ class Pump:
             self._outgoing.popleft()
         if parts:
             self._outgoing.appendleft(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)))
+
+    def _take_file(self, action: TakeFile) -> None:
+        try:
+            self.channel.take_file(action.params)
+        except ProtocolError as exc:
+            self.machine.break_off(exc)
 
     def _flush(self) -> None:
         """Send until the socket is full. A body is encoded chunk by chunk, so that both sides work at once."""

@@ -19,7 +19,7 @@ from cloche.errors import WorkspaceFileError
 from cloche.session.removal import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 64
@@ -64,6 +64,8 @@ class Workspace:
         self._complete = True
         self._root_text = location or str(root)
         self._empty_since = 0  # modification time of the folder when it was seen empty
+        self.incomplete = False
+        """Something that the cell did is not here: for a wall whose guest has files of its own."""
 
     def places(self) -> dict[str, str]:
         """Environment variables that keep configuration and temporary files out of the workspace."""
@@ -89,9 +91,11 @@ class Workspace:
 
     def after_cell(self) -> Delta:
         """Compare with the state before."""
-        if self._still_empty():
+        partial, self.incomplete = self.incomplete, False
+        if self._still_empty() and not partial:
             return NOTHING
         found, complete, total = self._scan()
+        complete = complete and not partial
         known, self._known = self._known, found
         complete, self._complete = complete and self._complete, complete
         if known == found:
@@ -133,9 +137,10 @@ class Workspace:
             self._empty_since = changed
         return found, complete, total
 
-    def _walk(self) -> tuple[dict[str, Fingerprint], bool, int, int]:
+    def _walk(self) -> tuple[dict[str, Fingerprint], bool, int, list[str]]:
         found: dict[str, Fingerprint] = {}
-        total, entries, folders = 0, 0, 0
+        folders: list[str] = []
+        total, entries = 0, 0
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
@@ -150,12 +155,12 @@ class Workspace:
                     except OSError:
                         continue
                     if stat.S_ISDIR(status.st_mode):
-                        folders += 1
+                        folders.append(path)
                         if depth < MAX_DEPTH:
                             pending.append((path, depth + 1))
                         continue
                     total += status.st_blocks * 512
-                    found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+                    found[path] = _fingerprint(status)
         return found, True, total, folders
 
     @contextmanager
@@ -211,6 +216,11 @@ class Workspace:
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file there, whole or not at all, replacing what has that name (a link is replaced, not followed)."""
+        # our own doing is not the next cell's
+        self._known[str(Path(path))] = self.store(path, (data,))
+
+    def store(self, path: str, pieces: Iterable[bytes]) -> Fingerprint:
+        """As `write`, on behalf of the cell: for a wall whose guest has files of its own, of which this is a copy."""
         with self._parent(path, create=True) as (folder, name):
             temporary = f".put-{os.urandom(8).hex()}"
             try:
@@ -218,9 +228,10 @@ class Workspace:
                     temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder
                 )
                 try:
-                    view = memoryview(data)
-                    while view:
-                        view = view[os.write(descriptor, view) :]
+                    for piece in pieces:
+                        view = memoryview(piece)
+                        while view:
+                            view = view[os.write(descriptor, view) :]
                 finally:
                     os.close(descriptor)
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -230,10 +241,49 @@ class Workspace:
                 except OSError:
                     exc.add_note("the temporary file could not be removed")
                 raise _refusal(path, exc) from None
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        # our own doing is not the next cell's
-        key = str(Path(path))
-        self._known[key] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
+
+    def store_link(self, path: str, target: str) -> Fingerprint:
+        """A link, as the guest has one; it is never followed here."""
+        with self._parent(path, create=True) as (folder, name):
+            try:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                os.symlink(target, name, dir_fd=folder)
+            except OSError as exc:
+                raise _refusal(path, exc) from None
+            return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
+
+    def store_folder(self, path: str) -> None:
+        """A folder, as the guest has one."""
+        with self._parent(f"{path}/_", create=True):
+            pass  # which makes all but the last
+
+    def discard(self, path: str) -> None:
+        """The guest has removed a file, a link, or a folder; a folder in which there is something stays."""
+        with self._parent(path) as (folder, name):
+            try:
+                os.unlink(name, dir_fd=folder)
+            except FileNotFoundError:
+                return
+            except OSError:
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=folder)
+
+    def contents(self) -> tuple[dict[str, Fingerprint], tuple[str, ...]]:
+        """(files and links, each with a mark that changes with it; folders, each before those in it)."""
+        if self._still_empty():
+            return {}, ()
+        found, _, _, folders = self._walk()
+        return found, tuple(folders)
+
+    def link_target(self, path: str) -> str | None:
+        """Where a link points; None for what is no link."""
+        with self._parent(path) as (folder, name):
+            try:
+                return os.readlink(name, dir_fd=folder)
+            except OSError:
+                return None
 
     def list(self) -> list[FileInfo]:
         """All files, sorted; links, pipes and folders are not files."""
@@ -287,6 +337,10 @@ class Workspace:
                 yield folder, parts[-1]
         finally:
             os.close(folder)
+
+
+def _fingerprint(status: os.stat_result) -> Fingerprint:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _make_folder(name: str, parent: int, path: str) -> int:

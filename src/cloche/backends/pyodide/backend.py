@@ -1,0 +1,120 @@
+"""The Pyodide backend: what it needs of the machine, and how a session is opened."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cloche.backends.pyodide import release, runtime
+from cloche.backends.pyodide.channel import PyodideChannel
+from cloche.backends.pyodide.process import DenoProcess, pages
+from cloche.errors import BackendUnavailableError, StartError
+from cloche.isolation import Isolation, Layer, masked_layers
+from cloche.logger import SandboxLogger
+from cloche.session.channel import Availability, Backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Channel
+    from cloche.session.workspace import Workspace
+
+HOME = "/home/pyodide"
+WORKSPACE = "/app"
+
+
+def pyodide_layers() -> tuple[Layer, ...]:
+    """The layers of this wall on this machine."""
+    linux = sys.platform == "linux"
+    layers = (
+        Layer("process", True, "its own process, killed whole"),
+        Layer("webassembly", True, "the interpreter computes in a memory of its own"),
+        Layer("permissions", True, "Deno denies files, programs, libraries and what it knows of the system"),
+        Layer("network", True, "Deno denies it, and loads no module from outside"),
+        Layer("environment", True, "empty"),
+        Layer("lifeline", linux, "the kernel kills the guest when the host dies", "use Linux"),
+        Layer("rlimits", linux, "memory and CPU are bounded, no file can be written", "use Linux"),
+    )
+    masked = masked_layers() & {"lifeline", "rlimits"}
+    return tuple(
+        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
+        for layer in layers
+    )
+
+
+class PyodideBackend(Backend):
+    """Sessions in a Deno process each."""
+
+    name: ClassVar[str] = "pyodide"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"network"})
+
+    @classmethod
+    def probe(cls, **_: Any) -> Availability:
+        if sys.platform == "win32":
+            return Availability(False, "needs a POSIX system", "use Linux or macOS, or WSL")
+        try:
+            deno = runtime.find_deno()
+            found = runtime.ready()
+        except BackendUnavailableError as exc:
+            return Availability(False, exc.message, exc.remedy or "")
+        state = "done" if found is not None else "at the first session, or now with: cloche setup pyodide"
+        details = {"deno": deno, "pyodide": release.VERSION, "set-up": state}
+        return Availability(True, isolation=Isolation.CONFINED, layers=pyodide_layers(), details=details)
+
+    def expected_isolation(self) -> Isolation:
+        return Isolation.CONFINED
+
+    @classmethod
+    def set_up(cls, tell: Callable[[str], object]) -> Mapping[str, Any]:
+        found = runtime.ready() or runtime.set_up(tell)
+        return {"pyodide": release.VERSION, "deno": found.deno, "files": found.folder, "snapshot": found.snapshot}
+
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
+        found = runtime.ready() or _set_up_within(timeout)
+        layers = tuple(layer.name for layer in pyodide_layers() if layer.active)
+        try:
+            process = DenoProcess(found, pages(policy.memory_bytes), lifeline="lifeline" in layers)
+        except OSError as exc:
+            raise StartError(f"{found.deno} could not be started", cause=str(exc)) from None
+        process.wire.setblocking(False)
+        return PyodideChannel(process, policy, workspace, layers, _greeting(policy))
+
+
+def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
+    return {
+        "workspace": WORKSPACE,
+        "file_bytes": policy.workspace_bytes,
+        "environment": {
+            "HOME": HOME, "PWD": WORKSPACE, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "MPLBACKEND": "Agg",
+            **policy.environment,
+        },
+    }  # fmt: skip
+
+
+def _set_up_within(timeout: float) -> runtime.Runtime:
+    """The set-up by a first session, which has a deadline. Where that is too short it goes on, for the next one."""
+    logger = SandboxLogger()
+    trouble: list[BaseException] = []
+    found: list[runtime.Runtime] = []
+
+    def work() -> None:
+        try:
+            found.append(runtime.set_up(lambda step: logger.log_session_event("setup", backend="pyodide", step=step)))
+        except BaseException as exc:  # noqa: BLE001 - raised again by whoever waits
+            trouble.append(exc)
+
+    thread = threading.Thread(target=work, name="cloche-setup", daemon=True)
+    began = time.monotonic()
+    thread.start()
+    thread.join(max(0.0, timeout))
+    if trouble:
+        raise trouble[0]
+    if not found:
+        raise StartError(
+            f"Pyodide is still being set up after {time.monotonic() - began:.0f} s",
+            remedy="call again in a while, or type: cloche setup pyodide",
+        )
+    return found[0]

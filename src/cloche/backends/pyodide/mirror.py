@@ -1,0 +1,139 @@
+"""The host's copy of a workspace whose files live in the guest's memory: in before a cell, out after it.
+
+The copy is an ordinary folder, so files can be put and read without the guest, and outlive it. What the guest says of
+its files is hostile: paths are walked one component at a time, links are stored and never followed, sizes are bounded.
+"""
+
+from __future__ import annotations
+
+import binascii
+import tempfile
+from typing import IO, TYPE_CHECKING, Any
+
+from cloche.errors import ProtocolError, WorkspaceFileError
+from cloche.session import replies
+from cloche.session.machine import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloche.session.workspace import Fingerprint, Workspace
+
+MOST_FILES = 20_000
+LONGEST_PATH = 4096
+CHUNK = 1 << 18
+ROOM = 1 << 20
+IN_MEMORY = 1 << 22
+_FOLDER: Fingerprint = (0, 0, 0, 0)
+
+
+class Mirror:
+    """Knows what the guest has, and what of it the host has."""
+
+    def __init__(self, workspace: Workspace, quota: int) -> None:
+        self._workspace = workspace
+        self._quota = quota
+        self._theirs: dict[str, Fingerprint] = {}
+        """What the guest has, by path, with the mark of our copy."""
+        self._sizes: dict[str, int] = {}  # of files that came from the guest
+        self._incoming: tuple[str, IO[bytes]] | None = None
+        self._refused: str | None = None  # a file too large for us, of which more is to come
+
+    # -- in ------------------------------------------------------------------------------------
+
+    def calls(self) -> list[Call]:
+        """Requests that make the guest's files those of our copy."""
+        files, folders = self._workspace.contents()
+        wanted: dict[str, Fingerprint] = {**dict.fromkeys(folders, _FOLDER), **files}
+        if wanted == self._theirs:
+            return []
+        size = sum(mark[2] for mark in files.values())
+        if size > self._quota:
+            raise WorkspaceFileError(
+                f"the workspace holds {size} bytes; this wall copies all of it to the guest, up to {self._quota}",
+                remedy="raise policy.workspace_bytes, or give a folder with less in it",
+            )
+        gone = [Call("remove_file", {"path": path}) for path in reversed(self._theirs) if path not in wanted]
+        fresh = [self._put(path) for path, mark in wanted.items() if self._theirs.get(path) != mark]
+        self._theirs = wanted
+        return gone + fresh
+
+    def _put(self, path: str) -> Call:
+        target = self._workspace.link_target(path)
+        if target is not None:
+            return Call("put_file", {"path": path, "link": target})
+        try:
+            data = self._workspace.read(path, self._quota)
+        except WorkspaceFileError:  # a folder, a pipe, or gone meanwhile
+            return Call("put_file", {"path": path, "folder": True})
+        return Call("put_file", {"path": path}, len(data), _chunks(data))
+
+    # -- out -----------------------------------------------------------------------------------
+
+    def take(self, params: Any) -> None:
+        """What the guest says of one of its files. What our copy cannot hold is left out, and said to be."""
+        path = replies.field(params, "path", str, "")
+        if not path or len(path) > LONGEST_PATH:
+            raise ProtocolError("the guest spoke of a file without a name")
+        try:
+            if replies.field(params, "gone", bool, False):
+                self._theirs.pop(path, None)
+                self._sizes.pop(path, None)
+                self._workspace.discard(path)
+            elif replies.field(params, "folder", bool, False):
+                self._workspace.store_folder(path)
+                self._theirs[path] = _FOLDER
+            elif "link" in params:
+                self._take_link(path, replies.text(params, "link"))
+            else:
+                self._take_piece(path, replies.text(params, "data"), more=replies.field(params, "more", bool, False))
+        except (WorkspaceFileError, OSError, ValueError):
+            self._workspace.incomplete = True
+
+    def _take_link(self, path: str, target: str) -> None:
+        if len(target) > LONGEST_PATH or not self._has_room(path, 0):
+            raise ValueError(target)
+        self._theirs[path] = self._workspace.store_link(path, target)
+
+    def _take_piece(self, path: str, text: str, *, more: bool) -> None:
+        try:
+            piece = binascii.a2b_base64(text, strict_mode=True)
+        except binascii.Error:
+            raise ProtocolError("the guest sent a file that is not base64") from None
+        if self._refused == path:
+            self._refused = path if more else None
+            return
+        if self._incoming is None or self._incoming[0] != path:
+            self.close()
+            self._incoming = path, tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - open until the last piece
+        spool = self._incoming[1]
+        size = spool.tell() + len(piece)
+        if not self._has_room(path, size):
+            self.close()
+            self._refused = path if more else None
+            raise ValueError(path)
+        spool.write(piece)
+        if more:
+            return
+        spool.seek(0)
+        try:
+            self._theirs[path] = self._workspace.store(path, iter(lambda: spool.read(CHUNK), b""))
+            self._sizes[path] = size
+        finally:
+            self.close()
+
+    def _has_room(self, path: str, size: int) -> bool:
+        """A little more than the quota, so that the host can see that it was passed."""
+        others = sum(self._sizes.values()) - self._sizes.get(path, 0)
+        return others + size <= 2 * self._quota + ROOM and len(self._theirs) < MOST_FILES
+
+    def close(self) -> None:
+        """Forget half a file."""
+        if self._incoming is not None:
+            self._incoming[1].close()
+            self._incoming = None
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]
