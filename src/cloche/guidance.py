@@ -14,7 +14,7 @@ _NETWORK_TYPES = (
     "MaxRetryError", "ConnectError",
 )  # fmt: skip
 _NETWORK_WORDS = re.compile(
-    r"Name or service not known|Temporary failure in name resolution|Network is unreachable|getaddrinfo failed"
+    r"Name or service not known|Temporary failure in name resolution|Network (?:is )?unreachable|getaddrinfo failed"
     r"|Address family not supported",
     re.IGNORECASE,
 )

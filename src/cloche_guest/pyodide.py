@@ -64,11 +64,12 @@ class PyodideKernel(Kernel):
         self._note = host.note
         self._bound = host.bound
         self._memory = host.memory
-        self.add_methods({"put_file": self.put_file, "remove_file": self.remove_file})
+        self.add_methods({"put_file": self.put_file, "remove_file": self.remove_file, "install": self.install})
 
     def initialize(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         self._bound(params["file_bytes"])
         os.makedirs(ROOT, exist_ok=True)
+        os.makedirs(params["environment"]["TMPDIR"], exist_ok=True)
         os.chdir(ROOT)
         reply = Kernel.initialize(self, params, body)
         # `site` has run, and what it would do a second time does not work here.
@@ -83,6 +84,17 @@ class PyodideKernel(Kernel):
         if reply is not None:
             reply["peak_bytes"] = int(self._memory())
         return reply, attachment
+
+    def install(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Packages, as one archive of what belongs into site-packages."""
+        import importlib
+        import io
+        import zipfile
+
+        with zipfile.ZipFile(io.BytesIO(body or b"")) as archive:
+            archive.extractall(next(path for path in sys.path if path.endswith("/site-packages")))
+        importlib.invalidate_caches()
+        return {}, None
 
     # -- files of the host ---------------------------------------------------------------------
 

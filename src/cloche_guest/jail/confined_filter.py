@@ -31,7 +31,7 @@ def build_confined_filter(machine: str, *, listener: bool, memfd: bool) -> bytes
         42: refusal(EPERM),  # connect
         49: refusal(EPERM),  # bind
         50: refusal(EPERM),  # listen
-        53: when(0, _AF_UNIX, _connected_pairs(), refusal(EAFNOSUPPORT)),
+        53: when(0, _AF_UNIX, connected_pairs(), refusal(EAFNOSUPPORT)),
         308: refusal(EPERM),  # setns: there is nothing to enter
         # of other processes of the same user
         141: when(0, 0, when(1, 0, permission(), refusal(EPERM)), refusal(EPERM)),  # setpriority
@@ -50,7 +50,7 @@ def build_confined_filter(machine: str, *, listener: bool, memfd: bool) -> bytes
     return build_filter(machine, memfd=memfd, first=rules)
 
 
-def _connected_pairs() -> list[Instruction]:
+def connected_pairs() -> list[Instruction]:
     """Pairs of streams or of packet lines. A pair of datagram sockets could still send to anybody by name."""
     rule = refusal(EPERM)
     for kind in (_STREAM, _PACKETS):

@@ -256,3 +256,8 @@ def asking() -> list[Instruction]:
 def when(argument: int, value: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:
     """A rule that looks at the lower half of an argument. Both parts end in a return."""
     return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), (_EQUAL, 0, len(then), value), *then, *otherwise]
+
+
+def when_any(argument: int, bits: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:
+    """The same for one of several bits that is set."""
+    return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), (_ANY_BIT, 0, len(then), bits), *then, *otherwise]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.pyodide import release, runtime
 from cloche.backends.pyodide.channel import PyodideChannel
-from cloche.backends.pyodide.process import DenoProcess, pages
+from cloche.backends.pyodide.confinement import can_confine
+from cloche.backends.pyodide.process import Kind
+from cloche.backends.pyodide.spares import spares
 from cloche.errors import BackendUnavailableError, StartError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.logger import SandboxLogger
@@ -24,23 +26,29 @@ if TYPE_CHECKING:
 
 HOME = "/home/pyodide"
 WORKSPACE = "/app"
+SECOND_WALL = "Linux 5.13 or later on x86-64"
 
 
 def pyodide_layers() -> tuple[Layer, ...]:
     """The layers of this wall on this machine."""
     linux = sys.platform == "linux"
+    masked = masked_layers()
+    second = linux and not masked & {"landlock", "seccomp"} and can_confine()
     layers = (
         Layer("process", True, "its own process, killed whole"),
         Layer("webassembly", True, "the interpreter computes in a memory of its own"),
         Layer("permissions", True, "Deno denies files, programs, libraries and what it knows of the system"),
         Layer("network", True, "Deno denies it, and loads no module from outside"),
         Layer("environment", True, "empty"),
+        Layer("landlock", second, "the process may read Deno and Pyodide, and write nothing", SECOND_WALL),
+        Layer("seccomp", second, "no sockets, no other processes", SECOND_WALL),
         Layer("lifeline", linux, "the kernel kills the guest when the host dies", "use Linux"),
         Layer("rlimits", linux, "memory and CPU are bounded, no file can be written", "use Linux"),
     )
-    masked = masked_layers() & {"lifeline", "rlimits"}
     return tuple(
-        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
+        Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS")
+        if layer.name in masked & {"landlock", "seccomp", "lifeline", "rlimits"}
+        else layer
         for layer in layers
     )
 
@@ -72,11 +80,15 @@ class PyodideBackend(Backend):
         found = runtime.ready() or runtime.set_up(tell)
         return {"pyodide": release.VERSION, "deno": found.deno, "files": found.folder, "snapshot": found.snapshot}
 
+    @classmethod
+    def shut_down(cls) -> None:
+        spares.close()
+
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
         found = runtime.ready() or _set_up_within(timeout)
         layers = tuple(layer.name for layer in pyodide_layers() if layer.active)
         try:
-            process = DenoProcess(found, pages(policy.memory_bytes), lifeline="lifeline" in layers)
+            process = spares.claim(Kind(found, policy.memory_bytes, layers))
         except OSError as exc:
             raise StartError(f"{found.deno} could not be started", cause=str(exc)) from None
         process.wire.setblocking(False)
@@ -88,7 +100,7 @@ def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
         "workspace": WORKSPACE,
         "file_bytes": policy.workspace_bytes,
         "environment": {
-            "HOME": HOME, "PWD": WORKSPACE, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "MPLBACKEND": "Agg",
+            "HOME": HOME, "PWD": WORKSPACE, "TMPDIR": f"{HOME}/tmp", "LANG": "C.UTF-8", "MPLBACKEND": "Agg",
             **policy.environment,
         },
     }  # fmt: skip

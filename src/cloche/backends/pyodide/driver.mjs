@@ -18,11 +18,23 @@ reader.postMessage({ control, bytes });
 
 // Python asks for these through C, where a refused permission would end the interpreter.
 for (const name of ["getuid", "geteuid", "getgid", "getegid"]) process[name] = () => 1000;
+process.getBuiltinModule("node:child_process").spawnSync = () => ({ status: 127, signal: null }); // os.system
+
+const read = (name) => Deno.readTextFileSync(new URL(`${folder}/${name}`));
+// Imported as a module, its largest part would be taken apart by Deno each time; as a script it is not.
+const createPyodideModule = (0, eval)(
+  read("pyodide.asm.mjs").replace("export default", "").replaceAll("import.meta.url", JSON.stringify(folder)),
+);
+// The list of packages is long, and none of them is here.
+const lock = read("pyodide-lock.json");
+const lockFileContents = JSON.parse(lock.slice(0, lock.indexOf('"packages"')) + '"packages": {}}');
 
 const { loadPyodide } = await import(`${folder}/pyodide.mjs`);
 const python = await loadPyodide({
   indexURL: decodeURIComponent(new URL(folder).pathname),
   env: {},
+  createPyodideModule,
+  lockFileContents,
   _loadSnapshot: Deno.readFileSync(new URL(snapshot)),
 });
 // From here on nothing on this machine can be read, by us or by anybody in here.

@@ -12,6 +12,10 @@ export function followFiles({ FS, _module: { MEMFS } }, root, emit) {
   let limit = Infinity;
   FS.mkdirTree(root);
 
+  function refuse(node) {
+    if (FS.getPath(node).startsWith(`${root}/`)) throw new FS.ErrnoError(EFBIG);
+  }
+
   // -- what is done to files ------------------------------------------------------------------
   const { dir, file } = MEMFS.ops_table;
   for (const name of ["mknod", "rename", "unlink", "rmdir", "symlink"]) {
@@ -23,13 +27,13 @@ export function followFiles({ FS, _module: { MEMFS } }, root, emit) {
   }
   const { write } = file.stream, { setattr } = file.node;
   file.stream.write = (stream, buffer, offset, length, position, own) => {
-    if (position + length > limit) throw new FS.ErrnoError(EFBIG);
+    if (position + length > limit) refuse(stream.node);
     touched = true;
     written.add(stream.node.id);
     return write(stream, buffer, offset, length, position, own);
   };
   file.node.setattr = (node, attributes) => {
-    if (attributes.size > limit) throw new FS.ErrnoError(EFBIG);
+    if (attributes.size > limit) refuse(node);
     touched = true;
     if (attributes.size !== undefined) written.add(node.id);
     return setattr(node, attributes);

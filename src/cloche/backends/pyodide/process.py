@@ -6,11 +6,12 @@ import os
 import socket
 import subprocess
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.lifeline import kill_group_at_end
-from cloche.backends.lifeline import lifeline as the_lifeline
+from cloche.backends.lifeline import kill_group_at_end, lifeline
 from cloche.backends.native import capture_pipe
+from cloche.backends.pyodide.confinement import confined
 from cloche.backends.pyodide.runtime import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -27,6 +28,21 @@ MOST_PAGES = 65_536
 _BYTES = b"\0"
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is settled when a process is started; all else is told to it later."""
+
+    runtime: Runtime
+    memory_bytes: int | None
+    layers: tuple[str, ...]
+
+    def command(self) -> list[str]:
+        """How it is started; behind the second wall, where there is one."""
+        pages = MOST_PAGES if self.memory_bytes is None else min(MOST_PAGES, self.memory_bytes // PAGE)
+        command = self.runtime.command([f"--wasm-max-mem-pages={pages}"])
+        return [*confined(self.runtime.readable()), *command] if "landlock" in self.layers else command
+
+
 class PacketSocket(socket.socket):
     """The wire's near end, as packets: a byte that says what it is, and the rest.
 
@@ -39,15 +55,14 @@ class PacketSocket(socket.socket):
 
     def send_signal(self, number: int) -> None:
         """Have the guest's interpreter handle a signal. Where it does not listen, the next one may get through."""
-        with suppress(BlockingIOError, OSError):
+        with suppress(OSError):
             self.sendmsg([bytes([number])])
 
 
 class DenoProcess:
     """A session's process, started and not yet spoken to."""
 
-    def __init__(self, runtime: Runtime, memory_pages: int, *, lifeline: bool = False) -> None:
-        flags = [f"--wasm-max-mem-pages={memory_pages}"]
+    def __init__(self, kind: Kind) -> None:
         with ExitStack() as ours, ExitStack() as theirs:
             near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.wire = ours.enter_context(PacketSocket(fileno=near.detach()))
@@ -56,16 +71,21 @@ class DenoProcess:
             self.stderr, err = capture_pipe()
             ours.callback(os.close, self.stderr)
             theirs.callback(os.close, err)
-            line = the_lifeline.reader() if lifeline else None
-            if line is not None:
+            lines = [lifeline.reader()] if "lifeline" in kind.layers else []
+            for line in lines:
                 theirs.callback(os.close, line)
             self.popen = subprocess.Popen(
-                runtime.command(flags), stdin=far.fileno(), stdout=far.fileno(), stderr=err,
-                pass_fds=[] if line is None else [line], process_group=0, cwd="/", env=ENVIRONMENT,
+                kind.command(), stdin=far.fileno(), stdout=far.fileno(), stderr=err,
+                pass_fds=lines, process_group=0, cwd="/", env=ENVIRONMENT,
             )  # fmt: skip
-            if line is not None:
+            for line in lines:
                 kill_group_at_end(line, self.popen.pid)
             ours.pop_all()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still is there."""
+        return self.popen.poll() is None
 
     def limit(self, which: int, amount: int, hard: int | None = None) -> None:
         """A limit of the operating system's."""
@@ -76,14 +96,15 @@ class DenoProcess:
             with suppress(ProcessLookupError):  # it has ended; whoever reads from it will hear
                 prlimit(self.popen.pid, which, (amount, amount if hard is None else hard))
 
+    def leave(self) -> None:
+        """In a forked child: it is our parent's."""
+        self.popen.returncode = 0
+        self.wire.close()
+        os.close(self.stderr)
+
     def close(self) -> None:
         """End one that nobody has made a channel of."""
         self.popen.kill()
         self.popen.wait()
         self.wire.close()
         os.close(self.stderr)
-
-
-def pages(memory_bytes: int | None) -> int:
-    """A limit on memory in pages of WebAssembly."""
-    return MOST_PAGES if memory_bytes is None else min(MOST_PAGES, memory_bytes // PAGE)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VERSION = "314.0.7"
 """Of the npm package `pyodide`; the first number is the version of Python, without the point."""
+PYTHON = "314"
 PLATFORM = "pyemscripten_2026_0_wasm32"
 FILES = {
     "pyodide.mjs": "6f1d60f7bf529beb300f0f47983c921d3982363640ba20af0e38efdddbc66109",

@@ -52,12 +52,19 @@ class Runtime:
 
     def command(self, v8_flags: Sequence[str]) -> list[str]:
         """How a session's process is started."""
-        programs = os.path.realpath(os.path.dirname(__file__))
-        readable = f"--allow-read={self.folder},{self.snapshot},{programs}"
         return [
-            self.deno, "run", *CLOSED, "--deny-write", readable, f"--v8-flags={','.join(v8_flags)}",
-            f"{programs}/driver.mjs", self.folder.as_uri(), self.snapshot.as_uri(),
+            self.deno, "run", *CLOSED, "--deny-write", f"--allow-read={','.join(self.readable())}",
+            f"--v8-flags={','.join(v8_flags)}", f"{_programs()}/driver.mjs", self.folder.as_uri(),
+            self.snapshot.as_uri(),
         ]  # fmt: skip
+
+    def readable(self) -> list[str]:
+        """What it reads while it starts."""
+        return [str(self.folder), str(self.snapshot), _programs()]
+
+
+def _programs() -> str:
+    return os.path.realpath(os.path.dirname(__file__))
 
 
 def find_deno() -> str:

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from cloche.backends.pyodide.process import DenoProcess, pages
+from cloche.backends.pyodide.process import DenoProcess, Kind
 from cloche.errors import BackendUnavailableError
 from cloche.session.frames import encode_frame
 
@@ -18,7 +18,7 @@ PATIENCE = 60.0
 
 def try_out(runtime: Runtime) -> None:
     """Raises unless the guest computes."""
-    process = DenoProcess(runtime, pages(1 << 28))
+    process = DenoProcess(Kind(runtime, 1 << 28, ()))
     try:
         process.wire.settimeout(PATIENCE)
         process.wire.send(

@@ -1,0 +1,29 @@
+"""One runtime for all tests, and one session for those that can share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cloche import SessionSandbox, create_sandbox
+from cloche.backends.pyodide import release, runtime
+from cloche.errors import BackendUnavailableError
+
+
+@pytest.fixture(scope="session")
+def pyodide() -> runtime.Runtime:
+    """What sessions are started from; the npm registry is asked for it once."""
+    try:
+        return runtime.ready() or runtime.set_up(print)
+    except BackendUnavailableError as exc:
+        if release.GIVEN in str(exc.remedy):
+            pytest.skip(f"the npm registry cannot be reached from here: {exc.cause}")
+        raise
+
+
+@pytest.fixture(scope="module")
+def shared(pyodide: runtime.Runtime) -> Iterator[SessionSandbox]:
+    """A session that the tests of a module use one after another."""
+    with create_sandbox(backend="pyodide") as sandbox:
+        yield sandbox
