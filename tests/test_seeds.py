@@ -73,7 +73,10 @@ BACKENDS = {
         HERE + "test_auto_takes_native_where_python_is_found",
         HERE + "test_auto_passes_over_a_daemon_that_does_not_answer",
     ],
-    "Fallback to Pyodide": [HERE + "test_auto_falls_back_to_pyodide_where_no_python_is_found"],
+    "Fallback to Pyodide": [
+        HERE + "test_auto_falls_back_to_pyodide_where_no_python_is_found",
+        "tests/pyodide/test_choice.py::test_auto_takes_pyodide_where_no_python_is_found",
+    ],
     "Explicit backend selection": [HERE + "test_a_named_backend_is_the_one_that_is_used"],
     "JSON-RPC protocol": [
         "tests/guest/test_foreign_host.py::test_a_cell_runs_without_any_greeting",

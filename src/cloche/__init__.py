@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cloche.logger import SandboxLogger
     from cloche.native import NativePythonSandbox
     from cloche.policy import ExecutionPolicy, Mount
+    from cloche.pyodide import PyodideSandbox
     from cloche.remote import DaemonClientSandbox
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
@@ -59,11 +60,12 @@ __all__ = [
     "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution",
     "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError",
     "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox",
-    "PolicyError", "ProtocolError", "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError",
-    "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy", "SessionError",
-    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "UnknownBackendError",
-    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "WorkspaceFileError", "__version__",
-    "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run",
+    "PolicyError", "ProtocolError", "PyodideSandbox", "QuotaError", "ReentrantCallError", "RemoteObject",
+    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy",
+    "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError",
+    "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError",
+    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
+    "load_config", "run",
 ]  # fmt: skip
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "logger": ("SandboxLogger",),
     "native": ("NativePythonSandbox",),
     "policy": ("ExecutionPolicy", "Mount"),
+    "pyodide": ("PyodideSandbox",),
     "remote": ("DaemonClientSandbox",),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),

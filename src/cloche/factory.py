@@ -107,7 +107,9 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
         availability = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
         able = backend.capabilities.difference(availability.lacking)
         lacking = [demand for demand in policy.demands() if demand not in able]
-        if not availability.available:
+        if options.get("python") is not None and "python" not in backend.options:
+            skipped[name] = "runs a Python of its own, and another one was named"
+        elif not availability.available:
             skipped[name] = availability.reason
             if name != "daemon":  # which would not stand behind a better wall
                 remedies.append(availability.remedy)
@@ -238,6 +240,10 @@ def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
         from cloche.remote import DaemonClientSandbox
 
         return DaemonClientSandbox
+    if backend.name == "pyodide":
+        from cloche.pyodide import PyodideSandbox
+
+        return PyodideSandbox
     if backend.sandbox is not None:
         return backend.sandbox
     return type(f"{backend.name.capitalize()}Sandbox", (SessionSandbox,), {"backend_type": backend})

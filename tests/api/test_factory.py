@@ -58,6 +58,7 @@ def test_on_linux_auto_is_the_jail():
 @MAKERS
 def test_where_there_is_no_boundary_auto_refuses_and_says_what_to_type(make, monkeypatch):
     monkeypatch.setenv("CLOCHE_MASK_LAYERS", "seccomp")
+    monkeypatch.setenv("CLOCHE_DENO", "/nonexistent")
     with pytest.raises(IsolationError, match=r"jail: .*; native: gives PROCESS, CONFINED is demanded") as caught:
         make()
     assert "minimum_isolation='process'" in str(caught.value.remedy)
@@ -265,7 +266,7 @@ def test_an_installed_package_can_add_a_backend(tmp_path):
     )
     assert done.stderr == ""
     assert done.stdout == textwrap.dedent("""\
-        ['daemon', 'fake', 'jail', 'lunar', 'native']
+        ['daemon', 'fake', 'jail', 'lunar', 'native', 'pyodide']
         LunarSandbox lunar ['tides'] Copernicus
         42
         unknown option of the lunar backend 'craters'; did you mean 'crater'?

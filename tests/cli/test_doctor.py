@@ -63,7 +63,7 @@ def test_auto_in_doctor_is_what_a_run_takes(cloche: Cloche) -> None:
 
 
 def test_a_backend_that_is_not_available_says_why_and_what_to_do(cloche: Cloche) -> None:
-    done = cloche("doctor", "--json", "--python", "/no/such/python")
+    done = cloche("doctor", "--json", "--python", "/no/such/python", CLOCHE_DENO="/no/such/deno")
     native = done.json["backends"]["native"]
     assert (done.code, done.json["ok"]) == (2, False)
     assert not native["available"]
@@ -73,7 +73,7 @@ def test_a_backend_that_is_not_available_says_why_and_what_to_do(cloche: Cloche)
 
 
 def test_the_interpreter_of_the_configuration_counts(cloche: Cloche) -> None:
-    assert cloche("doctor", CLOCHE_PYTHON="/no/such/python").code == 2
+    assert cloche("doctor", CLOCHE_PYTHON="/no/such/python", CLOCHE_DENO="/no/such/deno").code == 2
 
 
 def test_a_demand_that_nothing_meets_is_explained(cloche: Cloche) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TEST_BACKEND = "fake"
 """Always there, and no wall: it does not make a machine fit."""
 
-EXTRAS = {"log": "structured log events through structlog"}
+EXTRAS = {"log": "structured log events through structlog", "pyodide": "the pyodide wall, which runs in Deno"}
 """What each optional extra is for; those for development are left out."""
 
 _DEVELOPMENT = ("dev", "docs", "bench")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
     from cloche.session.copying import SessionCopy
-    from cloche.session.machine import Call
     from cloche.session.workspace import Workspace
 
 
@@ -103,8 +102,8 @@ class Channel(ABC):
     def close(self) -> None:
         """Kill, and release everything that belongs to this guest but not to the session. Idempotent."""
 
-    def errands(self) -> list[Call]:
-        """Requests that go before the next cell: what a guest must be told that keeps files of its own."""
+    def errands(self) -> list[tuple[str, dict[str, Any], bytes | None]]:
+        """Requests that go before the next cell, for a guest that keeps files of its own: method, parameters, body."""
         return []
 
     def take_file(self, params: Any) -> None:

@@ -34,7 +34,7 @@ from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
 from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
-from cloche.session.operations import Operation, context_call, read_reply
+from cloche.session.operations import Operation, context_call, read_reply, slices
 from cloche.session.pump import PollWatch, Pump, Watch
 from cloche.session.verdict import build_result
 from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
@@ -74,7 +74,7 @@ class Guest:
         """`call`, and what has to go before it."""
         pending, self.pending = self.pending, []
         if call.method == "execute":
-            pending += self.channel.errands()
+            pending += [_errand(*told) for told in self.channel.errands()]
         return [*pending, call]
 
 
@@ -511,6 +511,10 @@ class SessionCore:
         events = {"timeout": "timeout", "memory": "memory_limit", "killed": "killed", "out_of_fuel": "fuel_exhaustion"}
         if result.outcome in events:
             self.logger.log_security_event(events[result.outcome], session=self.folder.id, error=result.error)
+
+
+def _errand(method: str, params: dict[str, Any], body: bytes | None) -> Call:
+    return Call(method, params) if body is None else Call(method, params, len(body), slices(body))
 
 
 def _finished(guest: Guest) -> Finished:

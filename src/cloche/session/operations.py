@@ -174,7 +174,7 @@ class Restore(Operation[tuple[Skipped, ...]]):
 
     def call(self) -> Call:
         payload = self.snapshot.payload
-        return Call("restore", {}, len(payload), _slices(payload))
+        return Call("restore", {}, len(payload), slices(payload))
 
     def read(self, result: dict[str, Any], attachment: bytes | None) -> tuple[Skipped, ...]:
         return tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "failed"))
@@ -258,6 +258,7 @@ def _encoded_chunks(text: str, encoding: str) -> Iterator[bytes]:
         yield text[start : start + BODY_CHUNK].encode(encoding, errors)
 
 
-def _slices(data: bytes) -> Iterator[bytes]:
+def slices(data: bytes) -> Iterator[bytes]:
+    """The body of a request, in pieces."""
     for start in range(0, len(data), BODY_CHUNK):
         yield data[start : start + BODY_CHUNK]

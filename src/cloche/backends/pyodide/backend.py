@@ -12,7 +12,7 @@ from cloche.backends.pyodide.channel import PyodideChannel
 from cloche.backends.pyodide.confinement import can_confine
 from cloche.backends.pyodide.process import Kind
 from cloche.backends.pyodide.spares import spares
-from cloche.errors import BackendUnavailableError, StartError
+from cloche.errors import ClocheError, StartError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.logger import SandboxLogger
 from cloche.session.channel import Availability, Backend
@@ -66,7 +66,7 @@ class PyodideBackend(Backend):
         try:
             deno = runtime.find_deno()
             found = runtime.ready()
-        except BackendUnavailableError as exc:
+        except ClocheError as exc:
             return Availability(False, exc.message, exc.remedy or "")
         state = "done" if found is not None else "at the first session, or now with: cloche setup pyodide"
         details = {"deno": deno, "pyodide": release.VERSION, "set-up": state}
@@ -78,7 +78,8 @@ class PyodideBackend(Backend):
     @classmethod
     def set_up(cls, tell: Callable[[str], object]) -> Mapping[str, Any]:
         found = runtime.ready() or runtime.set_up(tell)
-        return {"pyodide": release.VERSION, "deno": found.deno, "files": found.folder, "snapshot": found.snapshot}
+        places = {"deno": found.deno, "files": str(found.folder), "snapshot": str(found.snapshot)}
+        return {"pyodide": release.VERSION, **places}
 
     @classmethod
     def shut_down(cls) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from cloche.backends.pyodide.process import DenoProcess
     from cloche.policy import ExecutionPolicy
-    from cloche.session.machine import Call
     from cloche.session.workspace import Workspace
 
 ABORTED = 134
@@ -65,8 +64,8 @@ class PyodideChannel(NativeChannel):
 
             self._extend_cpu(resource)
 
-    def errands(self) -> list[Call]:
-        return self._mirror.calls()
+    def errands(self) -> list[tuple[str, dict[str, Any], bytes | None]]:
+        return self._mirror.errands()
 
     def take_file(self, params: Any) -> None:
         self._mirror.take(params)

@@ -12,12 +12,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError, WorkspaceFileError
 from cloche.session import replies
-from cloche.session.machine import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cloche.session.workspace import Fingerprint, Workspace
+
+    Errand = tuple[str, dict[str, Any], bytes | None]
 
 MOST_FILES = 20_000
 LONGEST_PATH = 4096
@@ -41,7 +40,7 @@ class Mirror:
 
     # -- in ------------------------------------------------------------------------------------
 
-    def calls(self) -> list[Call]:
+    def errands(self) -> list[Errand]:
         """Requests that make the guest's files those of our copy."""
         files, folders = self._workspace.contents()
         wanted: dict[str, Fingerprint] = {**dict.fromkeys(folders, _FOLDER), **files}
@@ -53,20 +52,22 @@ class Mirror:
                 f"the workspace holds {size} bytes; this wall copies all of it to the guest, up to {self._quota}",
                 remedy="raise policy.workspace_bytes, or give a folder with less in it",
             )
-        gone = [Call("remove_file", {"path": path}) for path in reversed(self._theirs) if path not in wanted]
+        gone: list[Errand] = [
+            ("remove_file", {"path": path}, None) for path in reversed(self._theirs) if path not in wanted
+        ]
         fresh = [self._put(path) for path, mark in wanted.items() if self._theirs.get(path) != mark]
         self._theirs = wanted
         return gone + fresh
 
-    def _put(self, path: str) -> Call:
+    def _put(self, path: str) -> Errand:
         target = self._workspace.link_target(path)
         if target is not None:
-            return Call("put_file", {"path": path, "link": target})
+            return "put_file", {"path": path, "link": target}, None
         try:
             data = self._workspace.read(path, self._quota)
         except WorkspaceFileError:  # a folder, a pipe, or gone meanwhile
-            return Call("put_file", {"path": path, "folder": True})
-        return Call("put_file", {"path": path}, len(data), _chunks(data))
+            return "put_file", {"path": path, "folder": True}, None
+        return "put_file", {"path": path}, data
 
     # -- out -----------------------------------------------------------------------------------
 
@@ -132,8 +133,3 @@ class Mirror:
         if self._incoming is not None:
             self._incoming[1].close()
             self._incoming = None
-
-
-def _chunks(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), CHUNK):
-        yield data[start : start + CHUNK]

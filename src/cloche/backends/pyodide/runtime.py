@@ -24,6 +24,7 @@ from cloche.paths import cache_dir, private_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+NAMED = "CLOCHE_DENO"
 INSTALL = "pip install 'cloche[pyodide]'"
 FREEZE_TIMEOUT = 300.0
 KEPT = 3
@@ -68,7 +69,12 @@ def _programs() -> str:
 
 
 def find_deno() -> str:
-    """The Deno that is installed beside us, or one on the search path."""
+    """The Deno that is named, that is installed beside us, or that is on the search path."""
+    named = os.environ.get(NAMED)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise BackendUnavailableError(f"there is no Deno at {named}", remedy=f"correct or unset {NAMED}")
+        return os.path.realpath(named)
     try:
         from deno import find_deno_bin
 
