@@ -47,7 +47,8 @@ def first_use(*, pure: bool = False) -> Opener:
     def open_processes() -> Iterator[Sampler]:
         require_jail()
         environment = {**os.environ, PURE_VARIABLE: "1"} if pure else None
-        command = [sys.executable, "-c", _NEW_PROCESS]
+        # Isolated: where PYTHONDONTWRITEBYTECODE is set, each one would compile all of Cloche anew.
+        command = [sys.executable, "-I", "-c", _NEW_PROCESS]
 
         def sample() -> Sequence[float]:
             done = subprocess.run(
