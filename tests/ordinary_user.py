@@ -45,6 +45,7 @@ class OrdinaryUser:
         own = {
             "HOME": str(home), "TMPDIR": str(home), "HYPOTHESIS_STORAGE_DIRECTORY": str(home / "hypothesis"),
             "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8",
+            "CLOCHE_DAEMON_SOCKET": str(home / "daemon.sock"),
         }  # fmt: skip
         return subprocess.run(
             [str(self.python), *arguments], env={**own, **(environment or {})}, cwd=self.folder / "project",
@@ -54,10 +55,14 @@ class OrdinaryUser:
     def pytest(
         self, *arguments: str, timeout: float = 55, environment: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run tests as this user; what fails twice, the second time alone, has failed."""
-        folder = str(self.folder / "home" / "pytest")
-        options = ("-q", "-p", "no:cacheprovider", "-rf", f"--basetemp={folder}", "--timeout=50")
-        return self.run("-m", "pytest", *options, *arguments, timeout=timeout, environment=environment)
+        """Run tests as this user."""
+        return self.run("-m", "pytest", *self.pytest_options, *arguments, timeout=timeout, environment=environment)
+
+    @property
+    def pytest_options(self) -> tuple[str, ...]:
+        """A place of its own for each run, and skips with their reasons."""
+        folder = self.folder / "home" / f"pytest-{os.urandom(4).hex()}"
+        return ("-q", "-p", "no:cacheprovider", "-rfs", f"--basetemp={folder}", "--timeout=120")
 
 
 @contextlib.contextmanager
@@ -72,7 +77,8 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
         _copy_project(folder / "project")
         with _account() as uid:
             (folder / "home").mkdir()
-            os.chown(folder / "home", uid, uid)
+            for own in (folder / "home", folder / "venv"):  # the folder alone: files in it have other names elsewhere
+                os.chown(own, uid, uid)
             yield OrdinaryUser(uid, folder, python)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

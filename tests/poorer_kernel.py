@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
 
-from cloche_guest.jail import filter as calls
-from cloche_guest.jail import syscalls
+from cloche_guest.jail import filter as calls  # noqa: E402 - as a program it has to find them first
+from cloche_guest.jail import syscalls  # noqa: E402
 
 E2BIG, ENOSYS, EOPNOTSUPP = 7, 38, 95
 _NAMESPACES = 0x7E020080
@@ -43,6 +46,18 @@ KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
     # root without the right to become somebody else
     "no-setuid": {117: calls.refusal(calls.EPERM), 119: calls.refusal(calls.EPERM)},
 }
+
+
+def run_on(words: str, *command: str, timeout: float = 50, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run our interpreter with these arguments on a kernel that lacks something."""
+    with tempfile.TemporaryDirectory(prefix="cloche-kernel-", dir="/tmp" if os.getuid() == 0 else None) as folder:
+        os.chmod(folder, 0o711)
+        own = {"PYTHONPATH": str(ROOT / "src"), "CLOCHE_SESSIONS_DIR": folder + "/sessions"}
+        return subprocess.run(
+            [sys.executable, __file__, words, sys.executable, *command], capture_output=True, text=True,
+            timeout=timeout,
+            env={**os.environ, **own, **environment}, check=False,
+        )  # fmt: skip
 
 
 def main() -> None:

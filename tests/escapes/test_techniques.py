@@ -7,7 +7,13 @@ import re
 import subprocess
 import sys
 
-from cloche.escapes import Canaries, all_techniques, find_technique, run_technique
+import pytest
+
+from cloche import Isolation
+from cloche.escapes import Canaries, Effect, all_techniques, find_technique, run_technique, run_techniques
+
+AIMS = r"\bcanary\[|\blookup\b|libc\.syscall|inotify|environ|memory|/proc|mkfifo|\bwrite\(number|page"
+"""What every cell has to do with."""
 
 
 def test_every_technique_of_the_catalogue_is_there() -> None:
@@ -23,14 +29,27 @@ def test_names_are_unique() -> None:
 def test_every_cell_compiles() -> None:
     for technique in all_techniques():
         compile(technique.code, technique.name, "exec")
-        assert re.search(r"\bcanary\[|\blookup\b|libc\.syscall|inotify|environ|memory|/proc", technique.code), (
-            technique.name
-        )
+        assert re.search(AIMS, technique.code), technique.name
 
 
+@pytest.mark.timeout(200)
 def test_the_native_backend_is_shown_as_the_thin_wall_it_is(canaries: Canaries) -> None:
-    outcome = run_technique(find_technique("foreign_functions"), canaries, backend="native")
-    assert not outcome.contained
+    cells = [found for found in all_techniques() if not found.is_probe and found.aim is not Effect.STATE]
+    outcomes = [run_technique(technique, canaries, backend="native") for technique in cells]
+    assert [(found.technique.name, found.effects) for found in outcomes if not found.as_expected] == []
+    assert sum(not found.contained for found in outcomes) > len(cells) / 2
+
+
+def test_what_would_change_this_machine_is_not_tried_without_a_boundary() -> None:
+    assert run_techniques("native", techniques=[find_technique("host_renamed")]) == []
+
+
+def test_every_tier_is_expected_to_hold_what_a_weaker_one_holds() -> None:
+    for technique in all_techniques():
+        found = technique.expectation
+        assert found.sealed, technique.name
+        assert found.confined, technique.name
+        assert found.at(Isolation.METERED) == found.at(Isolation.SEALED)
 
 
 def test_a_secret_of_the_host_is_not_in_what_a_cell_is_told(canaries: Canaries) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.jail.sessions import jail
 from tests.ordinary_user import readable_interpreter
+from tests.poorer_kernel import run_on
 
 from cloche import BackendUnavailableError, Isolation
 from cloche.backends.jail.backend import JailBackend
@@ -21,7 +22,6 @@ from cloche.backends.jail.houses import houses
 from cloche.backends.jail.tiers import Mode, layers_of
 from cloche.backends.jail.walls import walls
 
-ROOT = Path(__file__).resolve().parents[2]
 TRY = """
 import json, sys, cloche
 try:
@@ -50,18 +50,9 @@ def python() -> str:
     return str(found)
 
 
-def on_kernel(words: str, *command: str, **environment: str) -> Any:
+def on_kernel(words: str, *command: str) -> Any:
     """What a command prints as JSON on a kernel that lacks something."""
-    with tempfile.TemporaryDirectory(prefix="cloche-kernel-", dir="/tmp" if os.getuid() == 0 else None) as folder:
-        os.chmod(folder, 0o711)
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "poorer_kernel.py"), words, sys.executable, *command],
-            capture_output=True, text=True, timeout=50,
-            env={
-                **os.environ, "PYTHONPATH": str(ROOT / "src"), "CLOCHE_SESSIONS_DIR": folder + "/sessions",
-                **environment,
-            },
-        )  # fmt: skip
+    done = run_on(words, *command)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
 

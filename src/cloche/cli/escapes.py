@@ -60,6 +60,7 @@ def scoreboard(outcomes: list[Outcome]) -> dict[str, Any]:
         "effects": dict(sorted(effects.items())),
         "probes": sum(outcome.technique.is_probe for outcome in outcomes),
         "probes_answered_by_the_kernel": sum(outcome.reached is True for outcome in outcomes),
+        "unexpected": [outcome.technique.name for outcome in outcomes if not outcome.as_expected],
         "ok": all(outcome.contained for outcome in outcomes),
         "outcomes": [outcome.to_dict() for outcome in outcomes],
     }

@@ -7,16 +7,18 @@ wall to wall and proves nothing.
 
 from cloche.escapes.canaries import Canaries, Effect
 from cloche.escapes.runner import Outcome, run_technique, run_techniques
-from cloche.escapes.standin import run_outside
-from cloche.escapes.technique import Technique, all_techniques, find_technique
+from cloche.escapes.standin import run_apart, run_outside
+from cloche.escapes.technique import Expectation, Technique, all_techniques, find_technique
 
 __all__ = [
     "Canaries",
     "Effect",
+    "Expectation",
     "Outcome",
     "Technique",
     "all_techniques",
     "find_technique",
+    "run_apart",
     "run_outside",
     "run_technique",
     "run_techniques",

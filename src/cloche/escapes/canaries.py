@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Self
@@ -21,15 +23,20 @@ ENVIRONMENT_NAME = "CLOCHE_CANARY_KEY"
 PATIENCE = 10.0
 _CLOCK_JUMP = 5.0
 _GUARD = """
-import ctypes, signal, sys
+import ctypes, os, resource, signal, sys
 held = ctypes.create_string_buffer(sys.argv[1].encode())
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+def look():
+    limits = [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    waiting = sorted(int(number) for number in signal.sigpending())
+    return waiting, held.value, limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
+before = look()
 print(ctypes.addressof(held), flush=True)
 for line in sys.stdin:
-    hit = sorted(int(number) for number in signal.sigpending())
-    print("intact" if not hit and held.value == sys.argv[1].encode() else "touched", flush=True)
+    print("intact" if look() == before else "touched", flush=True)
 """
-"""The canary process: blocks what can be blocked, and tells on request whether a signal waits or its memory changed."""
+"""The canary process: blocks what can be blocked, and tells on request whether a signal waits, or its memory, limits,
+priority or processors changed."""
 
 
 class Effect(Enum):
@@ -50,7 +57,9 @@ class Effect(Enum):
     STATE = "state"
     """Host name, clock, mounts or control group of the host changed."""
     STARVED = "starved"
-    """The host can no longer get what a guest took all of."""
+    """The host can no longer get what a guest took all of, or holds."""
+    STUCK = "stuck"
+    """The host waits for ever for something that the guest prepared."""
 
 
 class Canaries:
@@ -65,6 +74,7 @@ class Canaries:
         self.folder = Path(tempfile.mkdtemp(prefix="cloche-canary-"))
         self.file = self.folder / "ledger.txt"
         self.secret_file = self.folder / "secret.txt"
+        self.shared = self._share()
         self._repair_folder()
         self.descriptor = os.open(self.file, os.O_RDWR | os.O_APPEND)
         os.set_inheritable(self.descriptor, True)  # as careless programs do
@@ -76,6 +86,8 @@ class Canaries:
         self._udp.bind(("127.0.0.1", 0))
         self._unix = socket.socket(socket.AF_UNIX)
         self._unix.bind(str(self.folder / "service"))
+        self._datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._datagrams.bind(str(self.folder / "datagrams"))
         self._abstract = socket.socket(socket.AF_UNIX)
         self._abstract.bind("\0" + self.token)
         for server in (self._unix, self._abstract):
@@ -89,11 +101,11 @@ class Canaries:
         self._end_guard()
         for guard in self._ended:
             guard.wait(PATIENCE)
-        for server in (self._tcp, self._udp, self._unix, self._abstract):
+        for server in (self._tcp, self._udp, self._unix, self._datagrams, self._abstract):
             server.close()
         os.close(self.descriptor)
         os.environ.pop(ENVIRONMENT_NAME, None)
-        for path in self._strays():
+        for path in (*self._strays(), *([self.shared] if self.shared is not None else [])):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -109,6 +121,9 @@ class Canaries:
             "tcp": self._tcp.getsockname()[1],
             "udp": self._udp.getsockname()[1],
             "unix": str(self.folder / "service"),
+            "datagrams": str(self.folder / "datagrams"),
+            "shared": None if self.shared is None else str(self.shared),
+            "segment": int(self.token[-7:], 16),
             "abstract": self.token,
             "pid": self._guard.pid,
             "pointer": self._pointer,
@@ -142,7 +157,7 @@ class Canaries:
         if state != self._state or abs(offset - self._offset) > _CLOCK_JUMP:
             effects.add(Effect.STATE)
         self._state, self._offset = state, offset
-        if starved and _is_starved():
+        if starved and self._is_starved():
             effects.add(Effect.STARVED)
         return frozenset(effects)
 
@@ -163,23 +178,34 @@ class Canaries:
 
     def _repair_folder(self) -> None:
         for entry in self.folder.iterdir():
-            if entry.name not in ("service", self.file.name, self.secret_file.name):
+            if entry.name not in ("service", "datagrams", self.file.name, self.secret_file.name):
                 shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         for path, text in ((self.file, "nothing happened\n"), (self.secret_file, self._marks["file"])):
             path.write_text(text)
             path.chmod(0o600)
+        with suppress(OSError):  # not every file system has them
+            os.setxattr(self.secret_file, "user.secret", self._marks["file"].encode())
         self._before = self._picture()
 
+    def _share(self) -> Path | None:
+        """A file of the host's user in the interpreter's folder, which guests can read; where we can make one."""
+        path = Path(sys.prefix) / f"canary-{self.token}.txt"
+        try:
+            path.write_text("to be read\n")
+            path.chmod(0o644)
+        except OSError:
+            return None
+        return path
+
     def _picture(self) -> dict[str, Any]:
-        """Every file with its content and rights."""
-        return {
-            entry.name: (entry.read_bytes() if entry.is_file() else None, entry.lstat().st_mode, entry.lstat().st_nlink)
-            for entry in self.folder.iterdir()
-        }
+        """Every file with its content, rights and times."""
+        paths = [*self.folder.iterdir(), *([self.shared] if self.shared is not None and self.shared.exists() else [])]
+        return {path.name: (path.read_bytes() if path.is_file() else None, *_marks_of(path)) for path in paths}
 
     def _strays(self) -> list[Path]:
         """Files that a cell left in the interpreter's folder or in shared memory."""
-        return [path for folder in (sys.prefix, "/dev/shm") for path in Path(folder).glob(f"*{self.token}*")]
+        found = [path for folder in (sys.prefix, "/dev/shm") for path in Path(folder).glob(f"*{self.token}*")]
+        return [path for path in found if path != self.shared]
 
     def _written(self) -> bool:
         strays = self._strays()
@@ -187,21 +213,38 @@ class Canaries:
             path.unlink()
         changed = self._picture() != self._before
         if changed:
+            self.shared = self._share()
             self._repair_folder()
-        return changed or bool(strays)
+        return changed or bool(strays) or _remove_segment(int(self.token[-7:], 16))
 
     def _visited(self) -> bool:
         """Whether anybody came. A connection waits in the queue until it is taken."""
         visited = False
-        servers = [self._tcp, self._udp, self._unix, self._abstract]
+        servers = [self._tcp, self._udp, self._unix, self._datagrams, self._abstract]
         while ready := select.select(servers, [], [], 0)[0]:
             visited = True
             for server in ready:
-                if server is self._udp:
+                if server.type == socket.SOCK_DGRAM:
                     server.recv(1024)
                 else:
                     server.accept()[0].close()
         return visited
+
+    def _is_starved(self) -> bool:
+        """Whether an ordinary program of ours can still get what every program needs, and what nobody else should."""
+        watch = ctypes.CDLL(None).inotify_init1(0)
+        if watch < 0:
+            return True
+        os.close(watch)
+        try:
+            subprocess.run(["/bin/true"], check=True)
+            with socket.socket(socket.AF_UNIX) as free:
+                free.bind("\0" + self.token + "-free")
+            if self.shared is not None:
+                os.close(os.open(self.shared, os.O_WRONLY | os.O_NONBLOCK))  # would wait for who has a lease on it
+        except (OSError, subprocess.SubprocessError):
+            return True
+        return False
 
     def _start_guard(self) -> None:
         self._guard = subprocess.Popen(
@@ -253,17 +296,16 @@ def _clock_offset() -> float:
     return time.time() - time.monotonic()
 
 
-def _is_starved() -> bool:
-    """Whether an ordinary program of ours can still get what every program needs."""
-    import ctypes
+def _marks_of(path: Path) -> tuple[int, ...]:
+    status = path.lstat()
+    return status.st_mode, status.st_nlink, status.st_uid, status.st_mtime_ns
 
-    libc = ctypes.CDLL(None, use_errno=True)
-    watch = libc.inotify_init1(0)
-    if watch < 0:
-        return True
-    os.close(watch)
-    try:
-        subprocess.run(["/bin/true"], check=True)
-    except (OSError, subprocess.SubprocessError):
-        return True
-    return False
+
+def _remove_segment(key: int) -> bool:
+    """Whether there was a System V segment of this key."""
+    table = Path("/proc/sysvipc/shm")
+    rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
+    found = [int(row[1]) for row in rows if int(row[0]) == key]
+    for number in found:
+        ctypes.CDLL(None).shmctl(number, 0, None)
+    return bool(found)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ClocheError
-from cloche.escapes.canaries import Canaries, Effect
+from cloche.escapes.canaries import PATIENCE, Canaries, Effect
 from cloche.escapes.probes import reached_kernel
 from cloche.escapes.technique import Technique, all_techniques
 from cloche.factory import create_sandbox
+from cloche.isolation import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from cloche.isolation import Isolation
     from cloche.sandbox import SessionSandbox
 
 DEADLINE_MS = 5_000
@@ -48,6 +49,16 @@ class Outcome:
         """No effect on the host."""
         return not self.effects
 
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Layers that are there against it at this tier; none: it was expected to get through."""
+        return self.technique.expectation.at(self.isolation)
+
+    @property
+    def as_expected(self) -> bool:
+        """It was held where it should be, and got through where nothing was said to hold it."""
+        return self.contained == bool(self.expected)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
@@ -55,9 +66,10 @@ class Outcome:
             "name": self.technique.name,
             "title": self.technique.title,
             "aim": self.technique.aim.value if self.technique.aim else None,
-            "stopped_by": list(self.technique.stopped_by),
+            "stopped_by": list(self.expected),
             "backend": self.backend,
             "contained": self.contained,
+            "as_expected": self.as_expected,
             "effects": sorted(effect.value for effect in self.effects),
             "reached_kernel": self.reached,
             "ended": self.ended,
@@ -75,10 +87,17 @@ def run_techniques(
     on_outcome: Callable[[Outcome], None] | None = None,
     **options: Any,
 ) -> list[Outcome]:
-    """Try all techniques (or these) against `backend`; `options` go to `create_sandbox`."""
+    """Try all techniques (or these) against `backend`; `options` go to `create_sandbox`.
+
+    What would change this machine is tried only against a boundary.
+    """
     outcomes = []
+    with create_sandbox(backend=backend, **options) as first:
+        boundary = first.isolation >= Isolation.CONFINED
     with Canaries() as canaries:
         for technique in techniques if techniques is not None else all_techniques():
+            if technique.aim is Effect.STATE and not boundary:
+                continue
             outcomes.append(run_technique(technique, canaries, backend=backend, **options))
             if on_outcome is not None:
                 on_outcome(outcomes[-1])
@@ -94,8 +113,10 @@ def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "a
     with sandbox:
         result = sandbox.execute(canaries.preamble() + technique.code)
         said = "\n".join([result.stdout, result.stderr, result.error or "", result.value or "", repr(result.displays)])
-        obtained = said + _use_results(sandbox)
-        effects = canaries.look(obtained, starved=technique.aim is Effect.STARVED)
+        used = _Using(sandbox)
+        effects = canaries.look(said + used.text, starved=technique.aim is Effect.STARVED)
+        if used.stuck:
+            effects |= {Effect.STUCK}
     if canaries.survivors():
         effects |= {Effect.SURVIVED}
     effects |= canaries.look("")  # what happens on the way out counts too
@@ -112,6 +133,20 @@ def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "a
     )
 
 
+class _Using:
+    """The results, used in a thread of its own: what never returns is given up."""
+
+    def __init__(self, sandbox: SessionSandbox) -> None:
+        self.text = ""
+        thread = threading.Thread(target=self._use, args=(sandbox,), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        self.stuck = thread.is_alive()
+
+    def _use(self, sandbox: SessionSandbox) -> None:
+        self.text = _use_results(sandbox)
+
+
 def _use_results(sandbox: SessionSandbox) -> str:
     """What a host does with a session afterwards: read its files and values, put a file in. All that it got."""
     got = []
@@ -119,7 +154,7 @@ def _use_results(sandbox: SessionSandbox) -> str:
         for file in sandbox.list_files()[:100]:
             with suppress(ClocheError):
                 got.append(sandbox.get_file(file.path).decode("utf-8", "replace")[:_LARGEST_FILE])
-    for name in ("leak.txt", "link/secret.txt", "secret.txt"):
+    for name in ("leak.txt", "link/secret.txt", "secret.txt", "pipe"):
         with suppress(ClocheError):
             got.append(sandbox.get_file(name).decode("utf-8", "replace")[:_LARGEST_FILE])
     with suppress(ClocheError):

@@ -1,14 +1,19 @@
-"""A technique: a cell of hostile code, and what it aims at.
+"""A technique: a cell of hostile code, what it aims at, and what is expected of walls of each kind.
 
 Each lies in a file of its own whose first lines say what it is::
 
     # T01: Walk from a tuple to every class, and take os from one of them.
     # aim: written
-    # stopped by: view
+    # sealed: view
+    # confined: landlock
+    # process: nothing
     <the cell>
 
-A cell finds the addresses of the canaries in `canary` (a plain dictionary, no secrets in it) and may touch nothing
-else. Outside a wall it must reach its aim. What cannot be tried without harm is a probe (see `probes`): it has no aim.
+The three lines after the aim name the layers that are there against it, by tier; ``nothing``: it gets through, which
+is what a mere process is honest about. A metered wall is a sealed one. Layers are for the reader: it is the canaries
+that decide. A cell finds the addresses of the canaries in `canary` (a plain dictionary, no secrets in it) and may touch
+nothing else. Outside a wall it must reach its aim. What cannot be tried without harm is a probe (see `probes`): it has
+no aim.
 """
 
 from __future__ import annotations
@@ -20,9 +25,31 @@ from pathlib import Path
 
 from cloche.escapes.canaries import Effect
 from cloche.escapes.probes import PROBES, probe_code
+from cloche.isolation import Isolation
 
 _FOLDER = Path(__file__).parent / "techniques"
-_HEAD = re.compile(r"# (?P<id>[A-Z]\d+): (?P<title>.+)\n# aim: (?P<aim>\w+)\n# stopped by: (?P<layers>.+)\n")
+_HEAD = re.compile(
+    r"# (?P<id>[A-Z]\d+): (?P<title>.+)\n# aim: (?P<aim>\w+)\n"
+    r"# sealed: (?P<sealed>.+)\n# confined: (?P<confined>.+)\n# process: (?P<process>.+)\n"
+)
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Layers of a wall that are there against a technique, by tier; none: it gets through."""
+
+    sealed: tuple[str, ...] = ()
+    confined: tuple[str, ...] = ()
+    process: tuple[str, ...] = ()
+
+    def at(self, tier: Isolation | None) -> tuple[str, ...]:
+        """Those of one tier."""
+        if tier is None or tier <= Isolation.NONE:
+            return ()
+        if tier >= Isolation.SEALED:
+            return self.sealed
+        return self.confined if tier is Isolation.CONFINED else self.process
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +61,7 @@ class Technique:
     title: str
     aim: Effect | None
     """What happens to the host where there is no wall; None for a probe."""
-    stopped_by: tuple[str, ...]
-    """Layers of a wall that are there against it; it is the canaries that decide."""
+    expectation: Expectation
     code: str
 
     @property
@@ -50,8 +76,16 @@ def read_technique(path: Path) -> Technique:
     found = _HEAD.match(code)
     if found is None:
         raise ValueError(f"{path.name} does not begin with its id, aim and layers")
-    layers = tuple(part.strip() for part in found["layers"].split(","))
-    return Technique(found["id"], path.stem, found["title"], Effect(found["aim"]), layers, code)
+    expectation = Expectation(*(_layers(found[tier]) for tier in ("sealed", "confined", "process")))
+    return Technique(found["id"], path.stem, found["title"], Effect(found["aim"]), expectation, code)
+
+
+def _layers(text: str) -> tuple[str, ...]:
+    return () if text == NOTHING else tuple(part.strip() for part in text.split(","))
+
+
+_FILTERED = Expectation(sealed=("seccomp",), confined=("seccomp",), process=("process",))
+"""Of a probe: it has no effect, whoever answers."""
 
 
 @functools.cache
@@ -59,7 +93,7 @@ def all_techniques() -> tuple[Technique, ...]:
     """All of them: cells by id, then the probes."""
     cells = sorted((read_technique(path) for path in _FOLDER.glob("*.py")), key=lambda found: (found.id, found.name))
     probes = [
-        Technique(f"S{number:02}", f"probe_{probe.name}", probe.title, None, ("seccomp",), probe_code(probe))
+        Technique(f"S{number:02}", f"probe_{probe.name}", probe.title, None, _FILTERED, probe_code(probe))
         for number, probe in enumerate(PROBES, 1)
     ]
     return (*cells, *probes)

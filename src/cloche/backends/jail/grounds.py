@@ -57,6 +57,7 @@ class Ground:
         """With everything in it, but not a workspace that was given. A forked child leaves its parent's alone."""
         if self._owner == os.getpid():
             remove_tree(self._path)
+            grounds.close_if_empty(self._path.parent)
 
 
 class Grounds:
@@ -71,9 +72,8 @@ class Grounds:
     def make(self, given: Workspace, user: tuple[int, int]) -> Ground:
         """Folders for a session with this workspace, whose guest is this user."""
         with self._lock:
-            base = self._open()
-        path = base / os.urandom(6).hex()
-        path.mkdir(mode=0o700)
+            path = self._open() / os.urandom(6).hex()
+            path.mkdir(mode=0o700)
         try:
             return Ground(path, given, user)
         except BaseException:
@@ -90,6 +90,13 @@ class Grounds:
             self._base, self._handle = base, os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             hold(self._handle)
         return self._base
+
+    def close_if_empty(self, base: Path) -> None:
+        """The last session has gone."""
+        with self._lock, suppress(OSError):
+            base.rmdir()
+            if base == self._base:
+                self._close()
 
     def close(self) -> None:
         """Remove everything. The next session begins anew."""

@@ -1,6 +1,8 @@
 # T30: A loop's target assigns an attribute, and indexing calls it.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 class Target:
     pass
 [0 for Target.__class_getitem__ in [exec]]

@@ -1,6 +1,8 @@
 # T17: A running asynchronous generator's frame leads back to its callers.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 async def walk():
     frame = running.ag_frame
     while frame is not None:

@@ -1,6 +1,8 @@
 # T27: operator reads attributes by name.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import operator
 
 opener = operator.attrgetter("__self__.open")(len)

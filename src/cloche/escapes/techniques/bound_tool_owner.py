@@ -1,6 +1,8 @@
 # T12: A bound tool leads to its owner, whose memory and lists of what is allowed can be rewritten.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 cells = getattr(lookup, "__closure__", None) or ()
 owners = [getattr(lookup, "__self__", None)] + [cell.cell_contents for cell in cells]
 for owner in owners:

@@ -1,6 +1,8 @@
 # T61: As many processes as there can be, each in a session of its own; forty at most.
 # aim: survived
-# stopped by: namespaces, rlimits
+# sealed: namespaces, rlimits
+# confined: lifeline, seccomp, rlimits
+# process: nothing
 import os
 
 for _ in range(40):

@@ -1,6 +1,8 @@
 # T33: type and __build_class__ make classes from code that no transformer saw.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import builtins
 
 code = compile("import os; os.mkdir(%r)" % (canary["folder"] + "/escaped"), "x", "exec")

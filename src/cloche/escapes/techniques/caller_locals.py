@@ -1,6 +1,8 @@
 # T20: Reach into the local variables of the host's frame and call what is there.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import sys
 
 frame = sys._getframe()

@@ -1,6 +1,8 @@
 # T70: Look for the host's root by climbing out of a folder descriptor.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import os
 
 place = os.open("/", os.O_RDONLY | os.O_DIRECTORY)

@@ -1,6 +1,8 @@
 # T32: Making a class runs code in hooks.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 class Hook:
     def __set_name__(self, owner, name):
         open(canary["folder"] + "/escaped", "w").close()

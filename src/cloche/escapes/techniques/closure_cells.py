@@ -1,6 +1,8 @@
 # T11: The cells of a tool's closure hold the host's objects.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 def walk(value, depth=0):
     if depth < 4:
         print(str(getattr(value, "memory", "")))

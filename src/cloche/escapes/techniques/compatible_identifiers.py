@@ -1,4 +1,6 @@
 # T39: Identifiers in other scripts that the parser makes plain.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 print(ｏｐｅｎ(canary["secret"]).𝓇𝑒𝒶𝒹())

@@ -1,6 +1,8 @@
 # T66: A tool called with objects and paths that it does not expect, until an error shows its insides.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 class Odd:
     def __str__(self):
         import sys

@@ -1,6 +1,8 @@
 # T16: A running coroutine's frame leads back to its callers.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 async def walk():
     frame = running.cr_frame
     while frame is not None:

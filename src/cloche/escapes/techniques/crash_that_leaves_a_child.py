@@ -1,6 +1,8 @@
 # T60: End by a crash of the interpreter, with a child left behind.
 # aim: survived
-# stopped by: namespaces
+# sealed: namespaces
+# confined: lifeline
+# process: nothing
 import os
 import subprocess
 

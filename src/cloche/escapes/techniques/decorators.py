@@ -1,6 +1,8 @@
 # T29: Decorators call without a call.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 source = lambda kind: "open(%r, 'w').close()" % (canary["folder"] + "/escaped")
 @exec
 @source

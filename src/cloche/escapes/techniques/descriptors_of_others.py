@@ -1,6 +1,8 @@
 # T55: Look through the descriptors of every process that can be seen.
 # aim: secret
-# stopped by: namespaces
+# sealed: namespaces
+# confined: landlock
+# process: nothing
 import os
 
 for pid in os.listdir("/proc"):

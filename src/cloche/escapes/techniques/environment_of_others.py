@@ -1,6 +1,8 @@
 # T70: The environment of other processes.
 # aim: secret
-# stopped by: namespaces
+# sealed: namespaces
+# confined: landlock
+# process: nothing
 import os
 
 for pid in (canary["pid"], canary["host_pid"], os.getppid(), "self", 1):

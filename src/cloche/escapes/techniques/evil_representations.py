@@ -1,6 +1,8 @@
 # T64: Representations that run code wherever a value is shown: in the host, if the host shows it.
 # aim: secret
-# stopped by: process, view
+# sealed: process, view
+# confined: process, landlock
+# process: nothing
 class Evil:
     def __repr__(self):
         try:

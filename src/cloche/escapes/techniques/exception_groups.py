@@ -1,6 +1,8 @@
 # T26: Exception groups run code where no guard looks.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 class Group(ExceptionGroup):
     def derive(self, excs):
         open(canary["folder"] + "/escaped", "w").close()

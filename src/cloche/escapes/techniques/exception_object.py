@@ -1,6 +1,8 @@
 # T24: An AttributeError carries the object it was about.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 try:
     f"{len.nothing}"
 except AttributeError as exc:

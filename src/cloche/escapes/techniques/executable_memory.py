@@ -1,6 +1,8 @@
 # T54: Machine code in executable memory that makes a system call.
 # aim: written
-# stopped by: view, landlock
+# sealed: view, landlock
+# confined: landlock
+# process: nothing
 import ctypes
 import mmap
 import platform

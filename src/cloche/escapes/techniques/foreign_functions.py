@@ -1,6 +1,8 @@
 # T54: The C library, through ctypes.
 # aim: written
-# stopped by: view, landlock
+# sealed: view, landlock
+# confined: landlock
+# process: nothing
 import ctypes
 
 libc = ctypes.CDLL(None, use_errno=True)

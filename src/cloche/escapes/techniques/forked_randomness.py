@@ -1,6 +1,8 @@
 # T69: Secrets that a session shares with the process it was copied from.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import ctypes
 import re
 

@@ -1,4 +1,6 @@
 # T21: A format string reads attributes.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 print(f"{lookup.__globals__['given']}")

@@ -1,6 +1,8 @@
 # T22: A mapping in format_map reads attributes too.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 class Names(dict):
     def __missing__(self, name):
         return lookup

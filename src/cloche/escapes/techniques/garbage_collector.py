@@ -1,6 +1,8 @@
 # T13: The garbage collector knows every object of the process.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import gc
 
 for thing in gc.get_objects():

@@ -1,6 +1,8 @@
 # T15: A running generator's frame leads back to its callers.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 def walk():
     frame = running.gi_frame
     while frame is not None:

@@ -1,6 +1,8 @@
 # T47: Library calls that evaluate code.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import pkgutil
 import timeit
 

@@ -1,6 +1,8 @@
 # T55: Write to every descriptor that was left open.
 # aim: written
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import os
 
 for number in range(3, 1024):

@@ -1,6 +1,8 @@
 # T62: A file in the folder of the interpreter that host and guest share.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import os
 import sys
 

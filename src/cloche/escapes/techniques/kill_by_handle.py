@@ -1,6 +1,8 @@
 # T70: A signal through a process handle.
 # aim: touched
-# stopped by: namespaces, seccomp
+# sealed: namespaces, seccomp
+# confined: landlock
+# process: nothing
 import os
 import signal
 

@@ -1,6 +1,8 @@
 # T38: Annotations are code that runs later.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import typing
 
 

@@ -1,6 +1,8 @@
 # T58: Something started when the interpreter ends.
 # aim: survived
-# stopped by: namespaces
+# sealed: namespaces
+# confined: lifeline
+# process: nothing
 import atexit
 import subprocess
 

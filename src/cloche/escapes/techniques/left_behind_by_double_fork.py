@@ -1,6 +1,8 @@
 # T58: A grandchild in a session of its own that means to outlive the sandbox.
 # aim: survived
-# stopped by: namespaces
+# sealed: namespaces
+# confined: lifeline, seccomp
+# process: nothing
 import os
 
 

@@ -1,6 +1,8 @@
 # T59: A helper that waits for the end of its parent, and then acts.
 # aim: survived
-# stopped by: namespaces
+# sealed: namespaces
+# confined: lifeline
+# process: nothing
 import os
 import subprocess
 

@@ -1,6 +1,8 @@
 # T51: Libraries that start other programs.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import os
 import webbrowser
 

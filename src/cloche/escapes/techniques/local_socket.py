@@ -1,6 +1,8 @@
 # T67: A service of the host behind a Unix socket.
 # aim: connected
-# stopped by: view
+# sealed: view
+# confined: network
+# process: nothing
 import socket
 
 socket.socket(socket.AF_UNIX).connect(canary["unix"])

@@ -1,6 +1,8 @@
 # T67: A service on the host's loopback, by TCP.
 # aim: connected
-# stopped by: network, seccomp, landlock
+# sealed: network, seccomp, landlock
+# confined: network, landlock
+# process: nothing
 import socket
 
 for place in ("127.0.0.1", "::1", "localhost", "0.0.0.0"):

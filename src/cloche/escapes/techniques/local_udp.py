@@ -1,6 +1,8 @@
 # T67: A service on the host's loopback, by UDP, as DNS would.
 # aim: connected
-# stopped by: network, seccomp
+# sealed: network, seccomp
+# confined: network
+# process: nothing
 import socket
 
 try:

@@ -1,6 +1,8 @@
 # T34: A string that lies about what it equals.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 class Liar(str):
     def __eq__(self, other):
         return True

@@ -1,6 +1,8 @@
 # T40: Mangled names reach what is private.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 class _Printer:
     def read(self):
         return __import__("builtins").open(self._Printer__path).read()

@@ -1,6 +1,8 @@
 # T28: getattr in partial, map and reduce.
 # aim: secret
-# stopped by: view, environment
+# sealed: view, environment
+# confined: landlock, environment
+# process: nothing
 import functools
 
 opener = functools.reduce(getattr, ["__self__", "open"], len)

@@ -1,6 +1,8 @@
 # T25: A pattern reads attributes without saying so.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 match len:
     case object(__self__=module):
         match module:

@@ -1,6 +1,8 @@
 # T70: Write into the memory of another process.
 # aim: touched
-# stopped by: namespaces, seccomp
+# sealed: namespaces, seccomp
+# confined: seccomp, landlock
+# process: nothing
 import ctypes
 import os
 

@@ -1,6 +1,8 @@
 # T14: Modules hide in warnings, linecache and the table of modules.
 # aim: secret
-# stopped by: view, environment
+# sealed: view, environment
+# confined: landlock, environment
+# process: nothing
 import traceback
 import warnings
 

@@ -1,6 +1,8 @@
 # T49: numpy reads and writes files by itself.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import numpy
 
 try:

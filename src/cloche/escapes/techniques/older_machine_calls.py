@@ -1,6 +1,8 @@
 # S00: The system calls of a 32-bit program, made from a 64-bit one.
 # aim: written
-# stopped by: seccomp
+# sealed: seccomp
+# confined: seccomp
+# process: nothing
 import ctypes
 import mmap
 import platform

@@ -1,6 +1,8 @@
 # T50: pandas reads files by address and evaluates text.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import pandas
 
 print(pandas.read_csv("file://" + canary["secret"], header=None).to_string())

@@ -1,6 +1,8 @@
 # T52: A value whose pickle runs code where it is read: in the host, if the host unpickles.
 # aim: written
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import os
 
 

@@ -1,6 +1,8 @@
 # T62: Compiled code put in place of a module that the host imports.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import py_compile
 
 open("ledger.py", "w").write("poisoned = True")

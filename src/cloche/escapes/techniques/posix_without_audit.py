@@ -1,6 +1,8 @@
 # T55: Start a program by the function below subprocess.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import os
 
 audited = []

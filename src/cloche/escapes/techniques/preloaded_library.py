@@ -1,6 +1,8 @@
 # T57: Environment variables that change the programs started later.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import os
 import subprocess
 import sys

@@ -1,6 +1,8 @@
 # T70: The command lines of other processes.
 # aim: seen
-# stopped by: namespaces
+# sealed: namespaces
+# confined: landlock
+# process: nothing
 import os
 
 for pid in os.listdir("/proc"):

@@ -1,6 +1,8 @@
 # T67: A connection made by a child program, with nothing of Python in between.
 # aim: connected
-# stopped by: network
+# sealed: network
+# confined: network, landlock
+# process: nothing
 import subprocess
 import sys
 

@@ -1,6 +1,8 @@
 # T56: The compiler, the tokenizer and fileinput read files.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import fileinput
 import linecache
 import tokenize

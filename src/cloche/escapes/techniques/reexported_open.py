@@ -1,6 +1,8 @@
 # T45: codecs and json open files.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import codecs
 import json
 

@@ -1,6 +1,8 @@
 # T44: Modules of the standard library that carry os along.
 # aim: secret
-# stopped by: environment
+# sealed: environment
+# confined: environment
+# process: environment
 import logging
 import random
 import uuid

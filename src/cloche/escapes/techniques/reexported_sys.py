@@ -1,6 +1,8 @@
 # T43: Modules of the standard library that carry sys along.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import collections
 import contextlib
 import dataclasses

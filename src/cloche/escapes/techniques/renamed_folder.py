@@ -1,6 +1,8 @@
 # T70: Rename, remove and change the rights of what is the host's.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock, seccomp
+# process: nothing
 import os
 
 os.chmod(canary["file"], 0o777)

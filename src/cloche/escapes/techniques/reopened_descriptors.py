@@ -1,6 +1,8 @@
 # T63: Descriptors that were left open, opened again with more rights.
 # aim: written
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import os, stat
 for number in range(3, 1024):
     try:

@@ -1,6 +1,8 @@
 # T42: Builtins and hooks of the session, replaced for whoever uses them next.
 # aim: written
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 import builtins
 import sys
 

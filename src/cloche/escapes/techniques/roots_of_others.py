@@ -1,6 +1,8 @@
 # T70: The root folder of another process is another view.
 # aim: secret
-# stopped by: namespaces, landlock
+# sealed: namespaces, landlock
+# confined: landlock
+# process: nothing
 import os
 
 for pid in (1, os.getppid(), canary["host_pid"], canary["pid"]):

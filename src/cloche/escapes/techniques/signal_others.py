@@ -1,6 +1,8 @@
 # T70: Signals to processes of the host.
 # aim: touched
-# stopped by: namespaces, landlock
+# sealed: namespaces, landlock
+# confined: landlock
+# process: nothing
 import os
 import signal
 

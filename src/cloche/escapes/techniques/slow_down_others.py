@@ -1,6 +1,8 @@
 # T70: Take resources away from another process.
 # aim: touched
-# stopped by: namespaces
+# sealed: namespaces
+# confined: seccomp, landlock
+# process: nothing
 import os
 import resource
 import signal

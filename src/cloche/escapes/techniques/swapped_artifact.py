@@ -1,6 +1,8 @@
 # T65: A file that becomes a link to the host's secret whenever the host looks away.
 # aim: secret
-# stopped by: host
+# sealed: host
+# confined: host
+# process: host
 import os
 
 pid = os.fork()

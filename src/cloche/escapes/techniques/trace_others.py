@@ -1,6 +1,8 @@
 # T70: Attach to another process as a debugger, and stop it there.
 # aim: touched
-# stopped by: namespaces, seccomp, landlock
+# sealed: namespaces, seccomp, landlock
+# confined: seccomp, landlock
+# process: nothing
 import ctypes
 import os
 

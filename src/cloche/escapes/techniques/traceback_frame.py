@@ -1,6 +1,8 @@
 # T18: The traceback of an exception leads to the frames that were active.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 class Manager:
     def __enter__(self):
         return self

@@ -1,6 +1,8 @@
 # T19: Frames from sys, from a signal handler and from a trace function.
 # aim: secret
-# stopped by: process
+# sealed: process
+# confined: process
+# process: process
 import signal
 import sys
 

@@ -1,6 +1,8 @@
 # T08: The unbound attribute reader passes by every check of attributes.
 # aim: secret
-# stopped by: view
+# sealed: view
+# confined: landlock
+# process: nothing
 read = object.__getattribute__
 cls = read(read(read((), "__class__"), "__base__"), "__class__")
 module = read(print, "__self__")

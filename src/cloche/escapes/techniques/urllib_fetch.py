@@ -1,6 +1,8 @@
 # T67: A request by a library, as to a metadata service.
 # aim: connected
-# stopped by: network
+# sealed: network
+# confined: network, landlock
+# process: nothing
 import urllib.request
 
 try:

@@ -1,6 +1,8 @@
 # T61: Take every file watch that a user may have.
 # aim: starved
-# stopped by: seccomp
+# sealed: seccomp
+# confined: seccomp
+# process: nothing
 import ctypes
 
 libc = ctypes.CDLL(None)
