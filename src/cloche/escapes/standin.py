@@ -18,7 +18,7 @@ from cloche.escapes.canaries import Canaries, Effect
 from cloche.escapes.technique import Technique
 
 DEADLINE = 30
-STUCK_AFTER = 3
+STUCK_AFTER = 1.5
 """Seconds without an end in sight, of one that is meant to wait for ever."""
 _HOST = r"""
 import io, json, os, pickle, signal, socket, sys
