@@ -55,8 +55,15 @@ def test_on_linux_auto_is_the_jail():
     assert create_async_sandbox().backend == "jail"
 
 
+@pytest.fixture
+def only_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wall of another kind is installed."""
+    known = factory._builtin_backends()
+    monkeypatch.setattr(factory, "_builtin_backends", lambda: {name: known[name] for name in ("jail", "native")})
+
+
 @MAKERS
-def test_where_there_is_no_boundary_auto_refuses_and_says_what_to_type(make, monkeypatch):
+def test_where_there_is_no_boundary_auto_refuses_and_says_what_to_type(make, monkeypatch, only_processes):
     monkeypatch.setenv("CLOCHE_MASK_LAYERS", "seccomp")
     monkeypatch.setenv("CLOCHE_DENO", "/nonexistent")
     with pytest.raises(IsolationError, match=r"jail: .*; native: gives PROCESS, CONFINED is demanded") as caught:
@@ -65,7 +72,7 @@ def test_where_there_is_no_boundary_auto_refuses_and_says_what_to_type(make, mon
     assert "CLOCHE_MASK_LAYERS" in str(caught.value.remedy)
 
 
-def test_auto_runs_without_a_boundary_when_that_is_asked_for(monkeypatch):
+def test_auto_runs_without_a_boundary_when_that_is_asked_for(monkeypatch, only_processes):
     monkeypatch.setenv("CLOCHE_MASK_LAYERS", "seccomp")
     with create_sandbox(minimum_isolation="process") as sandbox:
         assert type(sandbox) is NativePythonSandbox
@@ -78,7 +85,7 @@ def test_auto_takes_a_better_wall_than_is_asked_for():
         assert type(sandbox) is JailSandbox
 
 
-def test_a_demand_that_only_a_weaker_backend_can_honour_is_refused():
+def test_a_demand_that_only_a_weaker_backend_can_honour_is_refused(only_processes):
     with pytest.raises(IsolationError, match=r"jail: cannot honour policy\.network; native: gives PROCESS") as caught:
         create_sandbox(network=True)
     assert "minimum_isolation='process'" in str(caught.value.remedy)
@@ -106,7 +113,7 @@ def test_an_unknown_backend_is_refused_and_the_known_ones_are_named(make):
 
 
 @MAKERS
-def test_a_wall_that_cannot_be_had_is_refused_before_anything_runs(make, monkeypatch):
+def test_a_wall_that_cannot_be_had_is_refused_before_anything_runs(make, monkeypatch, only_processes):
     monkeypatch.setenv("CLOCHE_MASK_LAYERS", "cgroup")
     with pytest.raises(IsolationError, match="METERED is demanded") as caught:
         make(minimum_isolation=Isolation.METERED)
@@ -135,7 +142,7 @@ def test_a_demand_that_a_backend_cannot_honour_is_refused_and_not_ignored(make, 
 
 @pytest.mark.parametrize("demand", [{"fuel_budget": 1000}, {"deterministic": True}])
 @MAKERS
-def test_auto_refuses_a_demand_that_nothing_can_honour(make, demand):
+def test_auto_refuses_a_demand_that_nothing_can_honour(make, demand, only_processes):
     with pytest.raises(BackendUnavailableError, match=next(iter(demand))):
         make(**demand)
 
