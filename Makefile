@@ -31,6 +31,7 @@ demo: $(STAMP)-dev
 
 # What fails beside the others runs once more, alone: real time and real signals on a busy machine. It must pass then.
 test: $(STAMP)-dev
+	$(BIN)/cloche setup wasm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS) || { \
 	  code=$$?; [ $$code -eq 1 ] || exit $$code; echo "=== failed beside the others; once more, alone"; \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }

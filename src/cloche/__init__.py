@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cloche.errors import (
         AdmissionError,
         BackendUnavailableError,
+        BinaryMissingError,
         BranchError,
         BusyError,
         CallTimeoutError,
@@ -51,21 +52,22 @@ if TYPE_CHECKING:
     from cloche.session.copying import SessionCopy
     from cloche.session.workspace import FileInfo
     from cloche.snapshot import Skipped, Snapshot
+    from cloche.wasm import PythonSandbox, run_untrusted_python
     from cloche_guest.values import RemoteObject
 
 __version__ = "0.1.0"
 
 __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
-    "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution",
-    "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError",
-    "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox",
-    "PolicyError", "ProtocolError", "PyodideSandbox", "QuotaError", "ReentrantCallError", "RemoteObject",
-    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionCopy",
-    "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError",
-    "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError",
-    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
-    "load_config", "run",
+    "BinaryMissingError", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError",
+    "CodeExecution", "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy",
+    "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError",
+    "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
+    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
+    "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot",
+    "SnapshotError", "StartError", "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage",
+    "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
+    "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
 ]  # fmt: skip
 
 _HOMES = {
@@ -86,6 +88,7 @@ _HOMES = {
     "session.copying": ("SessionCopy",),
     "session.workspace": ("FileInfo",),
     "snapshot": ("Skipped", "Snapshot"),
+    "wasm": ("PythonSandbox", "run_untrusted_python"),
 }
 _WHERE = {name: f"cloche.{module}" for module, names in _HOMES.items() for name in names}
 _WHERE["RemoteObject"] = "cloche_guest.values"

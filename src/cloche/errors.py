@@ -22,6 +22,7 @@
     │   └── ProtocolError         the guest broke the protocol and was killed
     ├── MachineError              this machine cannot
     │   ├── BackendUnavailableError
+    │   │   └── BinaryMissingError  (FileNotFoundError) the WebAssembly binary is not there
     │   ├── IsolationError        the demanded isolation cannot be had
     │   ├── AdmissionError        the pool is full and stayed so
     │   └── StartError            the guest did not come up
@@ -203,6 +204,18 @@ class BackendUnavailableError(MachineError):
     """The backend cannot run here; ``remedy`` says what would change that."""
 
     code = "backend_unavailable"
+
+
+class BinaryMissingError(BackendUnavailableError, FileNotFoundError):
+    """The WebAssembly binary of a session is not there; ``filename`` is where it was looked for."""
+
+    code = "binary_missing"
+
+    def __init__(
+        self, message: str, *, filename: str | None = None, cause: str | None = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(message, cause=cause, remedy=remedy)
+        self.filename = filename
 
 
 class IsolationError(MachineError):

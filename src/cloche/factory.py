@@ -47,6 +47,7 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
         "jail": ("cloche.backends.jail.backend", "JailBackend"),
         "daemon": ("cloche.backends.daemon.backend", "DaemonBackend"),
         "pyodide": ("cloche.backends.pyodide.backend", "PyodideBackend"),
+        "wasm": ("cloche.backends.wasm.backend", "WasmBackend"),
         "fake": ("cloche.testing", "FakeBackend"),
     }
 
@@ -244,6 +245,10 @@ def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
         from cloche.pyodide import PyodideSandbox
 
         return PyodideSandbox
+    if backend.name == "wasm":
+        from cloche.wasm import PythonSandbox
+
+        return PythonSandbox
     if backend.sandbox is not None:
         return backend.sandbox
     return type(f"{backend.name.capitalize()}Sandbox", (SessionSandbox,), {"backend_type": backend})

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from cloche.policy import ExecutionPolicy
     from cloche.result import ExceptionInfo
 
@@ -26,10 +29,15 @@ def guidance_for(
     policy: ExecutionPolicy,
     timeout_ms: int,
     *,
-    network_off: bool,
+    layers: Collection[str] = (),
     detail: str = "",
 ) -> str | None:
-    """The sentence for a result, or None when there is nothing to say."""
+    """The sentence for a result, or None when there is nothing to say. `layers` are those of the wall."""
+    if outcome == "out_of_fuel":
+        return (
+            f"The code used all of its {policy.fuel_budget} units of fuel: make it do less at a time, or raise "
+            "policy.fuel_budget."
+        )
     if outcome == "timeout":
         return (
             f"The code ran longer than {timeout_ms} ms: make it do less at a time, or raise the time-out "
@@ -41,12 +49,15 @@ def guidance_for(
     if exception is None:
         return None
     kind = exception.type.rpartition(".")[2]
+    if "webassembly" in layers:
+        found = _without_a_system(kind, exception.message)
+        if found is not None:
+            return found
     if kind in _NETWORK_TYPES or (
         kind in ("OSError", "PermissionError", "TimeoutError") and _NETWORK_WORDS.search(exception.message)
     ):
-        state = (
-            "The network is off in this sandbox" if network_off else "Code in a sandbox should not count on the network"
-        )
+        off = "network" in layers
+        state = "The network is off in this sandbox" if off else "Code in a sandbox should not count on the network"
         return (
             f"{state}: fetch the data outside and pass it in (--file, --context, put_file), or offer a host function "
             "with tools={...}."
@@ -61,3 +72,52 @@ def guidance_for(
             "There is no terminal behind input(): set a variable with set_variable() or write the value into the code."
         )
     return None
+
+
+_PATH = re.compile(r"'(/[^']*)'")
+_MODULE = re.compile(r"No module named '([^'.]+)")
+
+
+def _without_a_system(kind: str, message: str) -> str | None:
+    """For a guest that has no operating system: what is missing, and what to do instead."""
+    if kind == "ModuleNotFoundError":
+        return _missing_module(message)
+    if "can't start new thread" in message:
+        return "There are no threads behind this wall: do one thing after another, use asyncio, or the jail backend."
+    if "does not support processes" in message or re.search(
+        r"has no attribute '(fork|system|popen|spawn|exec)", message
+    ):
+        return "There are no other processes behind this wall: do it in Python, or use the jail backend."
+    if "Illegal byte sequence" in message:
+        return "Names of files must be UTF-8 behind this wall: choose another name."
+    if kind == "PermissionError" and " -> " in message:
+        return "A link may only lead to a relative path inside /app: copy the file instead."
+    if kind == "OverflowError" and "index-sized" in message:
+        return "This guest has 32-bit addresses and holds 4 GiB at the most: work in pieces, or use the jail backend."
+    if kind in ("FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError"):
+        path = _PATH.search(message)
+        if path is None and kind == "PermissionError":
+            return (
+                "The network is off in this sandbox: fetch the data outside and pass it in (--file, --context, "
+                "put_file), or offer a host function with tools={...}."
+            )
+        if path is not None and (not path[1].startswith("/app/") or ".." in path[1]):
+            return (
+                "Only /app exists behind this wall: use a relative path, and bring files in with put_file() or --file."
+            )
+        if path is not None and path[1].startswith("/app/site-packages"):
+            return "Packages in /app/site-packages are read-only: write elsewhere in /app."
+    return None
+
+
+def _missing_module(message: str) -> str | None:
+    found = _MODULE.search(message)
+    if found is not None and found[1] in sys.stdlib_module_names:
+        return (
+            f"The standard module {found[1].strip('_')} needs an operating system and is not installed behind this "
+            "wall: do without it, or use the jail backend."
+        )
+    return (
+        "The package is not installed for this guest: pip install --target FOLDER --only-binary :all: NAME, and pass "
+        "site_packages=FOLDER. Packages with compiled code, such as numpy, need the jail backend."
+    )

@@ -67,13 +67,24 @@ INIT_MODULES = (
     "jail.confined",
     "jail.init",
 )
+WASM_MODULES = (
+    "wasm",
+    "wasm.link",
+    "wasm.console",
+    "wasm.library",
+    "wasm.waiting",
+    "wasm.session",
+    "wasm.start",
+)
 FLAVOURS = {
     "guest": (MODULES, "start", (), "start"),
     "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
     "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
+    "wasm": ((*MODULES, "idle_loop", *WASM_MODULES), "wasm.start", (), "wasm.start"),
 }
 """What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""
 CONTROL = "--control"
+PACKAGES = ("jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = ("values", "context_tools", "display", "state")
@@ -117,7 +128,7 @@ def compile_part(folder: str, name: str) -> CodeType:
 
     filename = DATA_FILE if name in INTERRUPTIBLE else KERNEL_FILE
     path = folder + "/" + name.replace(".", "/")
-    with open(path + ("/__init__.py" if name == "jail" else ".py"), encoding="utf-8") as handle:
+    with open(path + ("/__init__.py" if name in PACKAGES else ".py"), encoding="utf-8") as handle:
         source = handle.read()
     tree: Any = compile(source, filename, "exec", 0x400, True)  # an ast.Module, without importing ast
     tree.body = [node for node in tree.body if getattr(node, "module", None) != "__future__"]

@@ -137,13 +137,9 @@ class OwnCapture:
         return self._streams["stdout"], self._streams["stderr"]
 
     def _open(self, name: str) -> Any:
-        import io
-
-        raw = self._raw[name] = _notifying_stream(io, self._notify, name)
-        buffer = io.BufferedWriter(raw, 8192)
-        return io.TextIOWrapper(
-            buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=name == "stderr"
-        )
+        stream = open_notifying(self._notify, name)
+        self._raw[name] = stream.buffer.raw
+        return stream
 
     def begin(self, live: bool) -> None:
         """Nothing to prepare: the streams are live."""
@@ -163,6 +159,17 @@ class OwnCapture:
                 if size > len(data):
                     text += "\n... [truncated, %d bytes omitted]" % (size - len(data))
                 _notify_text(self._notify, "stdout" if target == 1 else "stderr", text)
+
+
+def open_notifying(notify: Notify, name: str) -> Any:
+    """A text stream that becomes notifications."""
+    import io
+
+    class Output(io.TextIOWrapper):
+        """Ordinary text output, as below."""
+
+    buffer = io.BufferedWriter(_notifying_stream(io, notify, name), 8192)
+    return Output(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=name == "stderr")
 
 
 def _text_output(descriptor: int) -> Any:

@@ -77,7 +77,13 @@ def test_the_interpreter_of_the_configuration_counts(cloche: Cloche) -> None:
 
 
 def test_a_demand_that_nothing_meets_is_explained(cloche: Cloche) -> None:
-    findings = cloche("doctor", "--json", CLOCHE_MINIMUM_ISOLATION="metered", CLOCHE_MASK_LAYERS="cgroup").json
+    findings = cloche(
+        "doctor",
+        "--json",
+        CLOCHE_MINIMUM_ISOLATION="metered",
+        CLOCHE_MASK_LAYERS="cgroup",
+        CLOCHE_PYTHON=sys.executable,
+    ).json
     assert findings["auto"]["backend"] is None
     assert "METERED is demanded" in findings["auto"]["reason"]
 

@@ -18,6 +18,7 @@ BACKENDS = (
     "fake",
     "jail",
     "daemon",
+    "wasm",
 )
 
 

@@ -166,7 +166,9 @@ class NativeBackend(Backend):
     """Starts `python` (default: the interpreter of this process)."""
 
     name: ClassVar[str] = "native"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"network_access", "threads", "subprocess", "packages"})
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"network_access", "threads", "subprocess", "packages", "links", "byte_names"}
+    )
     options: ClassVar[tuple[str, ...]] = ("python",)
 
     def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 TEST_BACKEND = "fake"
 """Always there, and no wall: it does not make a machine fit."""
 
-EXTRAS = {"log": "structured log events through structlog", "pyodide": "the pyodide wall, which runs in Deno"}
+EXTRAS = {
+    "log": "structured log events through structlog",
+    "pyodide": "the pyodide wall, which runs in Deno",
+    "wasm": "the wasm wall: wasmtime, and componentize-py to build its guest",
+}
 """What each optional extra is for; those for development are left out."""
 
 _DEVELOPMENT = ("dev", "docs", "bench")
@@ -57,6 +61,7 @@ def examine(python: str | None = None, *, preload: bool = False) -> dict[str, An
             backend = find_backend(name)
             known = {key: value for key, value in options.items() if key in backend.options}
             backends[name]["details"] |= backend.look_closer(config.policy, **known)
+    auto = _auto(config.policy, options)
     file = find_config_file()
     return {
         "version": __version__,
@@ -66,9 +71,9 @@ def examine(python: str | None = None, *, preload: bool = False) -> dict[str, An
         "config_file": str(file) if file else None,
         "configured_backend": config.backend,
         "backends": backends,
-        "auto": _auto(config.policy, options),
+        "auto": auto,
         "extras": _extras(),
-        "ok": any(found["available"] for name, found in backends.items() if name != TEST_BACKEND),
+        "ok": auto["backend"] is not None or backends.get(config.backend or "", {}).get("available", False),
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cloche.errors import ClocheError, IsolationError, UnsupportedError
+from cloche.errors import ClocheError, CodeError, IsolationError, UnsupportedError
 from cloche.isolation import Isolation
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ def _undo(open_sandbox: OpenSandbox) -> None:
     sandbox.undo()
 
 
+def _cell(code: str) -> Callable[[OpenSandbox], Any]:
+    """What only shows when code tries it."""
+    return lambda make: make().execute(code, timeout_ms=60_000).check()
+
+
 TABLE: dict[str, Limit] = {
     "fork": Limit("fork", lambda make: make().fork()),
     "fork_many": Limit("fork", lambda make: make().fork_many(2)),
@@ -60,6 +65,11 @@ TABLE: dict[str, Limit] = {
     "mounts": Limit("mounts", lambda make: make(mounts=["/usr:/mnt/usr"])),
     "protect_state": Limit("protect_state", lambda make: make(protect_state=True)),
     "minimum_isolation": Limit("every tier", _tier_above, IsolationError),
+    "threads": Limit("threads", _cell("import threading; threading.Thread(target=int).start()"), CodeError),
+    "subprocess": Limit("subprocess", _cell("import subprocess; subprocess.run(['true'])"), CodeError),
+    "packages": Limit("packages", _cell("import numpy"), CodeError),
+    "links": Limit("links", _cell("import os; os.symlink('/nowhere', 'link')"), CodeError),
+    "byte_names": Limit("byte_names", _cell("open(b'\\xff', 'w').close()"), CodeError),
 }
 
 

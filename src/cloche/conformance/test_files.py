@@ -78,6 +78,7 @@ def test_other_spellings_of_a_path_inside_are_accepted(sandbox: SessionSandbox, 
     assert sandbox.get_file(path) == b"x"
 
 
+@pytest.mark.cloche_needs("links")
 def test_a_link_out_of_the_workspace_is_not_followed(sandbox: SessionSandbox, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("host")
     sandbox.execute(
@@ -91,6 +92,7 @@ def test_a_link_out_of_the_workspace_is_not_followed(sandbox: SessionSandbox, tm
     assert [entry.name for entry in tmp_path.iterdir()] == ["secret"]
 
 
+@pytest.mark.cloche_needs("links")
 def test_putting_a_file_where_a_link_is_replaces_the_link(sandbox: SessionSandbox, tmp_path: Path) -> None:
     (tmp_path / "target").write_text("host")
     sandbox.execute(f"import os; os.symlink({str(tmp_path / 'target')!r}, 'link')")
@@ -99,6 +101,7 @@ def test_putting_a_file_where_a_link_is_replaces_the_link(sandbox: SessionSandbo
     assert sandbox.get_file("link") == b"mine"
 
 
+@pytest.mark.cloche_needs("links")
 def test_links_are_not_listed_as_files(sandbox: SessionSandbox) -> None:
     sandbox.execute("import os; os.symlink('/etc/passwd', 'link'); open('real', 'w').close()")
     assert paths(sandbox) == ["real"]
@@ -146,6 +149,7 @@ def test_any_name_works(sandbox: SessionSandbox, name: str) -> None:
     assert sandbox.get_file(name) == b""
 
 
+@pytest.mark.cloche_needs("byte_names")
 def test_a_name_that_is_not_utf_8_does_not_break_the_listing(sandbox: SessionSandbox) -> None:
     result = sandbox.execute("open(b'\\xff\\xfe', 'w').close(); open('fine', 'w').close()")
     assert "fine" in result.files_created

@@ -51,16 +51,17 @@ class AsyncDriver:
     # -- calls ---------------------------------------------------------------------------------
 
     async def execute(
-        self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None
+        self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
-        """Run a cell."""
+        """Run a cell. `options` are what some walls' guests understand."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        if not core.is_prepared:
+            await _in_passing_thread(core.prepare)
         started = await self._enter(limit)
         try:
-            guest = await self._drive(
-                lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output
-            )
+            live = on_output is not None
+            guest = await self._drive(lambda: core.cell_call(code, live=live, **options), started, limit, on_output)
             if core.policy.protect_state:  # may have to put files back
                 return await anyio.to_thread.run_sync(core.read_cell, code, guest, started, limit)
             return core.read_cell(code, guest, started, limit)
@@ -71,6 +72,8 @@ class AsyncDriver:
         """Carry out an operation."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        if not core.is_prepared:
+            await _in_passing_thread(core.prepare)
         started = await self._enter(limit)
         try:
             guest = await self._drive(operation.call, started, limit, None)
@@ -82,6 +85,8 @@ class AsyncDriver:
         """Carry out several steps while nobody else has the session; what blocks, in a thread."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        if not core.is_prepared:
+            await _in_passing_thread(core.prepare)
         started = await self._enter(limit)
         try:
             step = next(steps)

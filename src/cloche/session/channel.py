@@ -26,9 +26,17 @@ class Exit:
     signal: int | None = None
     out_of_memory: bool = False
     """The kernel ended a process of the guest because the guest's memory was used up."""
+    out_of_fuel: bool = False
+    """The wall ended the guest because it had used the instructions that it was given."""
+    reason: str = ""
+    """Where the wall knows better than a status or a signal can say."""
 
     def describe(self) -> str:
         """One phrase for people."""
+        if self.out_of_fuel:
+            return "out of fuel"
+        if self.reason:
+            return self.reason
         if self.signal is not None:
             import signal
 
@@ -50,6 +58,8 @@ class Counted:
     """The most memory that the session has had at once, all of its processes together."""
     oom_kills: int = 0
     """Processes of the guest that were ended in this cell because its memory was used up."""
+    fuel: int | None = None
+    """Instructions that the user's code has used in this cell."""
 
 
 NOTHING_COUNTED = Counted()
@@ -158,6 +168,14 @@ class Backend(ABC):
         """Its capabilities, as far as the wall that can be had on this machine has them."""
         return self.capabilities
 
+    @property
+    def prepared(self) -> bool:
+        """Whether nothing is left to be done once for all sessions, such as building what they run."""
+        return True
+
+    def prepare(self) -> None:  # noqa: B027 - most backends need nothing
+        """Do that. It may take minutes, and no deadline counts meanwhile."""
+
     def expected_isolation(self) -> Isolation:
         """The tier that a session would have here."""
         found = type(self).probe().isolation
@@ -178,11 +196,15 @@ class Backend(ABC):
         return {}
 
     @classmethod
-    def set_up(cls, tell: Callable[[str], object]) -> Mapping[str, Any] | None:  # noqa: ARG003 - most need none
+    def set_up(
+        cls,
+        tell: Callable[[str], object],  # noqa: ARG003 - most need none
+        advance: Callable[[float], object] = float,  # noqa: ARG003 - as above
+    ) -> Mapping[str, Any] | None:
         """Fetch and build what sessions need beyond this package, unless it is there; the first session does it too.
 
-        `tell` is given a sentence before each step that takes time. Returns what is there afterwards, for people to
-        read; None where there is nothing to set up.
+        `tell` is given a sentence before each step that takes time, `advance` how far that step is, from 0 to 1, where
+        that can be told. Returns what is there afterwards, for people to read; None where there is nothing to set up.
         """
         return None
 

@@ -134,6 +134,16 @@ class SessionCore:
                 self._folder = SessionFolder(self.backend.name, self._given_workspace)
         return self._folder
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether nothing is left to be done before a session can be opened, and its deadline counts."""
+        return self.closed or self.backend.prepared
+
+    def prepare(self) -> None:
+        """Do what is left."""
+        if not self.is_prepared:
+            self.backend.prepare()
+
     def limit_ms(self, timeout_ms: int | None) -> int:
         """The deadline of one call."""
         if timeout_ms is None:
@@ -411,8 +421,8 @@ class SessionCore:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def cell_call(self, code: str, *, live: bool) -> Call:
-        """The request for one cell."""
+    def cell_call(self, code: str, *, live: bool, **options: Any) -> Call:
+        """The request for one cell. `options` are what some walls' guests understand."""
         if type(code) is not str:
             raise RequestError(f"code must be a str, not {type(code).__name__}")
         self._cells += 1
@@ -421,7 +431,7 @@ class SessionCore:
         if self.guest is not None and self.guest.greeted:
             self.guest.channel.begin_cell()
         self.logger.log_execution_start("python", self.policy, backend=self.backend.name, cell=self._cells)
-        return Call("execute", {"code": code, "cell": self._cells, "live": live})
+        return Call("execute", {"code": code, "cell": self._cells, "live": live, **options})
 
     def read_operation(self, operation: Operation[T], guest: Guest) -> T:
         """The value of a finished operation, or the error it ended in."""

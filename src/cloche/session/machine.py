@@ -53,7 +53,7 @@ class Finished:
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     attachment: bytes | None = None
-    death: str | None = None  # "exit" | "protocol" | "killed" | "memory"
+    death: str | None = None  # "exit" | "protocol" | "killed" | "memory" | "fuel"
     detail: str = ""
     exit_code: int | None = None
     stop: StopReason | None = None
@@ -177,10 +177,13 @@ class Machine:
         self.desk.done(key, value, error, now)
         self._let_clock_run(now)
 
-    def guest_gone(self, detail: str, exit_code: int | None = None, *, out_of_memory: bool = False) -> None:
+    def guest_gone(
+        self, detail: str, exit_code: int | None = None, *, out_of_memory: bool = False, out_of_fuel: bool = False
+    ) -> None:
         """The guest's process ended; with a status of its own choice, or by a signal."""
         if self.finished is None:
-            death = "killed" if self.phase is Phase.KILLED else "memory" if out_of_memory else "exit"
+            limit = "memory" if out_of_memory else "fuel" if out_of_fuel else None
+            death = "killed" if self.phase is Phase.KILLED else limit or "exit"
             self._finish(Finished(death=death, detail=detail, exit_code=exit_code))
 
     def tick(self, now: float) -> None:

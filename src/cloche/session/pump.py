@@ -307,7 +307,9 @@ class Pump:
         if ended is None:
             self.machine.guest_gone("did not end when it was killed")
         else:
-            self.machine.guest_gone(ended.describe(), ended.code, out_of_memory=ended.out_of_memory)
+            self.machine.guest_gone(
+                ended.describe(), ended.code, out_of_memory=ended.out_of_memory, out_of_fuel=ended.out_of_fuel
+            )
 
     def close(self) -> None:
         """Stop watching. The channel's descriptors belong to the channel."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import BusyError
 from cloche.session.call_loop import Bell, CallLoop
@@ -51,14 +51,16 @@ class SyncDriver:
     # -- calls ---------------------------------------------------------------------------------
 
     def execute(
-        self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None
+        self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
-        """Run a cell."""
+        """Run a cell. `options` are what some walls' guests understand."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        core.prepare()
         started = self._enter(limit)
         try:
-            guest = self._drive(lambda: core.cell_call(code, live=on_output is not None), started, limit, on_output)
+            live = on_output is not None
+            guest = self._drive(lambda: core.cell_call(code, live=live, **options), started, limit, on_output)
             return core.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
@@ -67,6 +69,7 @@ class SyncDriver:
         """Carry out an operation."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        core.prepare()
         started = self._enter(limit)
         try:
             guest = self._drive(operation.call, started, limit, None)
@@ -78,6 +81,7 @@ class SyncDriver:
         """Carry out several steps while nobody else has the session."""
         core = self._core
         limit = core.limit_ms(timeout_ms)
+        core.prepare()
         started = self._enter(limit)
         try:
             step = next(steps)

@@ -33,6 +33,8 @@ def build_result(
     if exception is not None and outcome in ("error", "memory"):
         # straight to the sink: as an event it would reach the listener of the next cell
         machine.sinks["stderr"].feed(exception.traceback.encode("utf-8", "replace"))
+    if outcome == "out_of_fuel":
+        machine.sinks["stderr"].feed(f"OutOfFuel: {error}\n".encode())
     stdout, stdout_cut = machine.sinks["stdout"].finish()
     stderr, stderr_cut = machine.sinks["stderr"].finish()
     delta = channel.workspace.after_cell()
@@ -49,6 +51,7 @@ def build_result(
         exception=exception if outcome in ("error", "memory") else None,
         exit_code=exit_code,
         duration_ms=took if type(took) is float and 0 <= took <= elapsed_ms else elapsed_ms,
+        fuel_consumed=counted.fuel,
         memory_used_bytes=peak if type(peak) is int and 0 < peak < MOST else None,
         files_created=delta.created,
         files_modified=delta.modified,
@@ -104,6 +107,8 @@ def _judge_death(finished: Finished) -> tuple[Outcome, str | None, int]:
         return "exited", f"the process exited with status {finished.exit_code}", finished.exit_code
     if finished.death == "memory":
         return "memory", "the session's memory was used up, and its process was ended", EXIT_CODES["memory"]
+    if finished.death == "fuel":
+        return "out_of_fuel", "the cell used all of its fuel and was ended", EXIT_CODES["out_of_fuel"]
     reason = finished.detail if finished.death != "protocol" else f"protocol: {finished.detail}"
     return "killed", f"the session's process ended: {reason}", EXIT_CODES["killed"]
 
@@ -124,11 +129,10 @@ def _guidance(
             "remove files, or raise policy.workspace_bytes."
         )
     if oom_kills:
-        return guidance_for("memory", None, policy, timeout_ms, network_off=False)
+        return guidance_for("memory", None, policy, timeout_ms)
     if outcome == "ok":
         return None
-    network_off = "network" in channel.layers
-    return guidance_for(outcome, exception, policy, timeout_ms, network_off=network_off, detail=finished.detail)
+    return guidance_for(outcome, exception, policy, timeout_ms, layers=channel.layers, detail=finished.detail)
 
 
 def _metadata(delta: Delta, finished: Finished, oom_kills: int) -> dict[str, Any]:

@@ -172,9 +172,10 @@ class DaemonBackend(Backend):
     """Asks a daemon of this user for sessions."""
 
     name: ClassVar[str] = "daemon"
-    capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network", "threads", "subprocess", "packages", "cpus", "fork", "savepoint", "protect_state"}
-    )
+    capabilities: ClassVar[frozenset[str]] = frozenset({
+        "network", "threads", "subprocess", "packages", "links", "byte_names", "cpus", "fork", "savepoint",
+        "protect_state",
+    })  # fmt: skip
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
 

@@ -31,9 +31,9 @@ class JailBackend(NativeBackend):
     """Sessions forked from a warm interpreter into namespaces of their own."""
 
     name: ClassVar[str] = "jail"
-    capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network", "threads", "subprocess", "packages", "cpus", "mounts", "fork", "savepoint", "protect_state"}
-    )
+    capabilities: ClassVar[frozenset[str]] = (NativeBackend.capabilities - {"network_access"}) | {
+        "network", "cpus", "mounts", "fork", "savepoint", "protect_state",
+    }  # fmt: skip
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
 

@@ -76,7 +76,11 @@ class PyodideBackend(Backend):
         return Isolation.CONFINED
 
     @classmethod
-    def set_up(cls, tell: Callable[[str], object]) -> Mapping[str, Any]:
+    def set_up(
+        cls,
+        tell: Callable[[str], object],
+        advance: Callable[[float], object] = float,  # noqa: ARG003 - the steps cannot tell
+    ) -> Mapping[str, Any]:
         found = runtime.ready() or runtime.set_up(tell)
         places = {"deno": found.deno, "files": str(found.folder), "snapshot": str(found.snapshot)}
         return {"pyodide": release.VERSION, **places}

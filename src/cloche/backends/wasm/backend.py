@@ -1,0 +1,166 @@
+"""The wasm backend: what it needs of the machine, and how a session is asked for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cloche.backends.wasm import artefacts, building
+from cloche.backends.wasm.channel import WasmChannel
+from cloche.backends.wasm.workers import Kind, workers
+from cloche.errors import BackendUnavailableError, ClocheError
+from cloche.isolation import Isolation, Layer, masked_layers
+from cloche.session.channel import Availability, Backend
+from cloche.session.machine import FRAME_SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloche.policy import ExecutionPolicy
+    from cloche.session.workspace import Workspace
+
+UNMASK = "unset CLOCHE_MASK_LAYERS"
+GUEST_HOME = "/run/cloche"
+PACKAGES = "site-packages"
+LARGEST_MEMORY = (1 << 32) - 65536
+"""What a guest of 32 bits can address."""
+
+
+SEPARABLE = frozenset({"rlimits", "lifeline"})
+"""Layers that this wall can be without."""
+_known: dict[str | os.PathLike[str] | None, artefacts.Binary] = {}
+"""What was found ready in this process, by what was asked for."""
+
+
+def wasm_layers() -> tuple[Layer, ...]:
+    """The layers of this wall on this machine."""
+    masked = masked_layers() & SEPARABLE
+    layers = (
+        Layer("webassembly", True, "no instruction of the guest reaches outside of its own memory"),
+        Layer("view", True, "only /app and a home exist"),
+        Layer("network", True, "there are no sockets"),
+        Layer("fuel", True, "every instruction is counted, and can be limited"),
+        Layer("memory", True, "a hard limit"),
+        Layer("process", True, "a worker process without a host's environment, shared by sessions of one owner only"),
+        Layer("rlimits", True, "file size and descriptors are bounded"),
+        Layer("lifeline", sys.platform == "linux", "the kernel kills the worker when the host dies", "use Linux"),
+    )
+    return tuple(Layer(layer.name, False, layer.purpose, UNMASK) if layer.name in masked else layer for layer in layers)
+
+
+class WasmBackend(Backend):
+    """Sessions of CPython as a WebAssembly component; or of a binary that is given (`wasm_binary_path`)."""
+
+    name: ClassVar[str] = "wasm"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"fuel_budget", "network", "deterministic"})
+    options: ClassVar[tuple[str, ...]] = ("wasm_binary_path", "site_packages")
+
+    def __init__(
+        self,
+        *,
+        wasm_binary_path: str | os.PathLike[str] | None = None,
+        site_packages: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._given = wasm_binary_path
+        # Now: it is first used later, and the working directory may have changed by then.
+        self._packages = None if site_packages is None else os.path.abspath(site_packages)
+        known = _known.get(wasm_binary_path)
+        self._binary = known if known is not None and os.path.exists(known.compiled) else None
+
+    @property
+    def wasm_binary_path(self) -> Path:
+        """The guest that sessions run; it need not be there yet."""
+        return artefacts.component_path() if self._given is None else Path(self._given)
+
+    @classmethod
+    def shut_down(cls) -> None:
+        workers.close()
+
+    @classmethod
+    def probe(cls, *, wasm_binary_path: str | os.PathLike[str] | None = None, **_: Any) -> Availability:
+        if sys.platform == "win32":
+            return Availability(False, "needs a POSIX system", "use Linux or macOS, or WSL")
+        if importlib.util.find_spec("wasmtime") is None:
+            return Availability(False, "wasmtime is not installed", artefacts.INSTALL)
+        if "webassembly" in masked_layers():
+            return Availability(False, "the layer webassembly is switched off", UNMASK)
+        try:
+            path = artefacts.component_path() if wasm_binary_path is None else Path(wasm_binary_path)
+            built = path.is_file()
+            details = {"wasmtime": artefacts.runtime_version(), "guest": str(path) if built else "not built yet"}
+        except ClocheError as exc:
+            return Availability(False, exc.message, exc.remedy or "")
+        if not built and wasm_binary_path is not None:
+            return Availability(False, f"there is no binary at {path}", "pass the path of a python.wasm")
+        if not built and importlib.util.find_spec("componentize_py") is None:
+            return Availability(False, "the guest is not built, and what builds it is not installed", artefacts.INSTALL)
+        return Availability(True, isolation=Isolation.METERED, layers=wasm_layers(), details=details)
+
+    def expected_isolation(self) -> Isolation:
+        return Isolation.METERED
+
+    @classmethod
+    def set_up(cls, tell: Callable[[str], object], advance: Callable[[float], object] = float) -> Mapping[str, Any]:
+        binary = building.ensure(None, building.Progress(tell, advance))
+        facts = binary.facts() or {}
+        return {
+            "python": facts.get("python"),
+            "guest": str(binary.path),
+            "compiled": str(binary.compiled),
+            "interrupts": "keep the session" if facts.get("trigger") else "end the session",
+        }
+
+    @property
+    def prepared(self) -> bool:
+        return self._binary is not None
+
+    def prepare(self) -> None:
+        """Have the guest built and compiled. Nothing to do but for the first session of a user."""
+        if "webassembly" in masked_layers():
+            raise BackendUnavailableError("the layer webassembly is switched off", remedy=UNMASK)
+        if importlib.util.find_spec("wasmtime") is None:
+            raise BackendUnavailableError("the wasm backend needs wasmtime", remedy=artefacts.INSTALL)
+        self._binary = building.ensure(self._given, building.on_terminal())
+        _known[self._given] = self._binary
+
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> WasmChannel:
+        if self._binary is None:
+            self.prepare()
+        assert self._binary is not None
+        layers = tuple(layer.name for layer in wasm_layers() if layer.active)
+        worker = workers.get(Kind(self._binary, policy.workspace_bytes, frozenset(layers) & SEPARABLE))
+        packages = self._packages or str(workspace.root / PACKAGES)
+        channel = WasmChannel(worker, workspace, self._options(policy, workspace, packages))
+        channel.layers = layers
+        channel.greeting = _greeting(policy)
+        return channel
+
+    @staticmethod
+    def _options(policy: ExecutionPolicy, workspace: Workspace, packages: str) -> dict[str, Any]:
+        folders: list[tuple[str, str, bool]] = [(str(workspace.root), "/app", True)]
+        home = workspace.places().get("HOME")
+        if home is not None:
+            folders.append((home, GUEST_HOME, True))
+        if os.path.isdir(packages):
+            folders.append((packages, f"/app/{PACKAGES}", False))
+        return {
+            "folders": folders,
+            "fuel": policy.fuel_budget,
+            "memory": min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY),
+            "deterministic": policy.deterministic,
+            "frame": max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
+            "attachment": policy.snapshot_max_bytes + FRAME_SLACK,
+        }
+
+
+def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
+    """What is told to a guest at its start."""
+    environment = {"HOME": GUEST_HOME, "TMPDIR": f"{GUEST_HOME}/tmp", "PWD": "/app", "LANG": "C.UTF-8"}
+    return {
+        "workspace": "/app",
+        "path": [f"/app/{PACKAGES}"],
+        "environment": {**environment, **policy.environment},
+    }

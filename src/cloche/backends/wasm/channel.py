@@ -1,0 +1,147 @@
+"""A session in a worker, as the host holds it: a wire, two pipes, and a line in the worker's ledger."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from cloche.backends.native import SOCKET_BUFFER, capture_pipe
+from cloche.backends.wasm.ledger import End, Entry
+from cloche.errors import StartError
+from cloche.isolation import Isolation
+from cloche.session.channel import Channel, Counted, Exit
+from cloche.session.chores import chores
+from cloche.session.descriptors import none_left
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cloche.backends.wasm.workers import Worker
+    from cloche.session.workspace import Workspace
+
+PATIENCE = 0.5
+"""Seconds in which a session must end when it is told to. After that it is stuck where nobody can stop it, and its
+worker is killed."""
+_LOOK = 0.001
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+class WasmChannel(Channel):
+    """One session."""
+
+    isolation = Isolation.METERED
+
+    def __init__(self, worker: Worker, workspace: Workspace, options: dict[str, Any]) -> None:
+        self._worker = worker
+        self._owner = os.getpid()
+        self._exit: Exit | None = None
+        self._told: float | None = None
+        self._closed = False
+        self.workspace = workspace
+        self.layers: tuple[str, ...] = ()
+        self.greeting: Mapping[str, Any] = {}
+        try:
+            with ExitStack() as ours:
+                self._open(options, ours)
+                ours.pop_all()
+        except OSError as exc:
+            raise none_left(exc) or StartError("a session could not be given its descriptors", cause=str(exc)) from None
+
+    def _open(self, options: dict[str, Any], ours: ExitStack) -> None:
+        with ExitStack() as theirs:
+            wire, far = socket.socketpair()
+            ours.enter_context(wire)
+            theirs.enter_context(far)
+            for end in (wire, far):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER)
+            readers, writers = [], []
+            for _ in ("stdout", "stderr"):
+                reader, writer = capture_pipe()
+                ours.callback(os.close, reader)
+                theirs.callback(os.close, writer)
+                readers.append(reader)
+                writers.append(writer)
+            self._slot = self._worker.open([far.fileno(), *writers], options)
+        wire.setblocking(False)
+        self.wire = wire
+        self.stdout, self.stderr = readers
+
+    @property
+    def pid(self) -> int:
+        """The worker's process, which other sessions share."""
+        return self._worker.pid
+
+    def interrupt(self, *, insist: bool) -> None:
+        if self._owner == os.getpid():
+            self._worker.interrupt(self._slot, insist=insist)
+
+    def kill(self) -> None:
+        if self._owner != os.getpid() or self._exit is not None or self._told is not None:
+            return
+        self._told = time.monotonic()
+        self._worker.end(self._slot)
+        chores.after(PATIENCE, self._insist)
+
+    def _insist(self) -> None:
+        """It was told to end. Where it waits in the system, only the end of the whole process helps."""
+        if self._owner == os.getpid() and not self._closed and self.reap(0) is None:
+            self._worker.kill()
+
+    def reap(self, timeout: float) -> Exit | None:
+        until = time.monotonic() + timeout
+        while self._exit is None:
+            entry = self._entry()
+            if entry.end is not End.NOT:
+                self._exit = _exit(entry)
+            elif not self._worker.alive:
+                self._exit = Exit(reason="its worker process has ended")
+            elif self._told is not None and time.monotonic() > self._told + PATIENCE:
+                self._worker.kill()
+            elif time.monotonic() >= until:
+                break
+            else:
+                time.sleep(_LOOK)
+        return self._exit
+
+    def _entry(self) -> Entry:
+        return self._worker.ledger.read(self._slot)
+
+    def cpu_seconds(self) -> float | None:
+        thread = self._entry().thread
+        try:
+            with open(f"/proc/{self._worker.pid}/task/{thread}/stat", "rb") as handle:
+                fields = handle.read().rpartition(b")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def counted(self) -> Counted:
+        entry = self._entry()
+        return Counted(fuel=entry.fuel, peak_bytes=entry.memory or None)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._owner == os.getpid():
+            self.kill()
+            self.reap(PATIENCE + 5.0)
+            self._worker.release(self._slot)
+        self._closed = True
+        self.wire.close()
+        for descriptor in (self.stdout, self.stderr):
+            if descriptor is not None:
+                with suppress(OSError):
+                    os.close(descriptor)
+
+
+def _exit(entry: Entry) -> Exit:
+    """How the worker says that it ended."""
+    if entry.end is End.EXITED:
+        return Exit(code=entry.status)
+    if entry.end is End.OUT_OF_FUEL:
+        return Exit(out_of_fuel=True)
+    reasons = {End.TRAPPED: f"trap: {entry.text}", End.FAILED: entry.text, End.ENDED: "ended by the host"}
+    return Exit(reason=reasons[entry.end])

@@ -1,0 +1,308 @@
+"""One session: a guest in a store of its own, on a thread of its own, between two frames of its wire."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from wasmtime import ExitTrap, Store, WasiConfig, WasmtimeError
+
+from cloche.backends.wasm.ledger import End, Entry, Ledger
+from cloche.backends.wasm.worker.epochs import on_every_epoch
+from cloche.backends.wasm.worker.frames import FrameSource
+from cloche.backends.wasm.worker.memory import LinearMemory
+from cloche.backends.wasm.worker.virtual import BIRTH, FUEL_PER_NANOSECOND, SECOND, Chance, DateTime
+
+if TYPE_CHECKING:
+    import socket
+
+    from wasmtime.component import Func
+
+    from cloche.backends.wasm.worker.runtime import Runtime
+
+UNLIMITED = 1 << 62
+ALLOWANCE = 2_000_000_000
+"""Fuel of the kernel's own work for one request, where the user's is limited: its code runs between two marks."""
+ALLOWANCE_PER_CHARACTER = 100_000
+PIECE = 1 << 20
+
+
+class Session:
+    """Lives on its thread; `interrupt` and `end` come from another."""
+
+    def __init__(
+        self, runtime: Runtime, ledger: Ledger, slot: int, wire: socket.socket, options: dict[str, Any]
+    ) -> None:
+        self._runtime = runtime
+        self._ledger = ledger
+        self._slot = slot
+        self._entry = Entry()
+        self._wire = wire
+        self._frames = FrameSource(wire)
+        self._options = options
+        self._store = Store(runtime.engine)
+        self._serve: Func | None = None
+        self._feed: Func | None = None
+        self.memory: LinearMemory | None = None
+        self._attached: list[bytes] = []
+        self._attached_size = 0
+        # -- fuel
+        self._budget: int = options.get("fuel") or UNLIMITED
+        self._marks = 0
+        self._at_begin = 0
+        self._used = 0
+        self._total = 0
+        # -- being stopped
+        self._knock: bool | None = None  # whether somebody insists
+        self._doomed = False
+        self._woken = threading.Event()
+        self._left: int | None = None
+        # -- the virtual world
+        self._chance = Chance()
+        self._slept = 0
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def run(self, stdout: int, stderr: int) -> None:
+        """From the first frame to the last, on this thread."""
+        self._runtime.current.session = self
+        end = Entry(end=End.FAILED)
+        try:
+            self._instantiate(stdout, stderr)
+            self._note(thread=threading.get_native_id(), memory=self._memory_size())
+            end = self._serve_all()
+        except (WasmtimeError, OSError, MemoryError) as exc:
+            end = self._verdict(exc) if self._serve is not None else Entry(end=End.FAILED, text=_last_line(exc))
+        except Exception as exc:  # noqa: BLE001 - the host must see an end, whatever is wrong here
+            end = Entry(end=End.FAILED, text=f"{type(exc).__name__}: {exc}")
+        finally:
+            self._close()
+            self._note(end=end.end, status=end.status, text=end.text)
+            self._wire.close()
+
+    def _instantiate(self, stdout: int, stderr: int) -> None:
+        options, runtime, store = self._options, self._runtime, self._store
+        try:
+            wasi = WasiConfig()
+            for path, name, writable in options["folders"]:
+                wasi.preopen_dir(path, name, writable)
+            wasi.stdout_file = f"/dev/fd/{stdout}"
+            wasi.stderr_file = f"/dev/fd/{stderr}"
+            store.set_wasi(wasi)
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+        store.set_fuel(UNLIMITED)
+        store.set_epoch_deadline(1)
+        on_every_epoch(store, self._on_epoch)
+        if options.get("memory"):
+            store.set_limits(memory_size=options["memory"])
+        linker = runtime.linker(deterministic=bool(options.get("deterministic")))
+        with runtime.making:
+            instance = linker.instantiate(store, runtime.component)
+            self.memory = runtime.mappings.take_newest()
+        self._serve = instance.get_func(store, "serve")
+        self._feed = instance.get_func(store, "feed")
+
+    def _close(self) -> None:
+        memory = self.memory
+        with self._runtime.making:
+            self._store.close()
+            if memory is not None:
+                self._runtime.mappings.give_back(memory)
+
+    def _note(self, **changes: Any) -> None:
+        self._entry = replace(self._entry, **changes)
+        self._ledger.write(self._slot, self._entry)
+
+    def _memory_size(self) -> int:
+        return 0 if self.memory is None else self.memory.size()
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def _serve_all(self) -> Entry:
+        while True:
+            found = self._frames.next_request()
+            if found is None:
+                return Entry(end=End.ENDED)
+            line, body = found
+            try:
+                reply = self._call(line, body)
+            except WasmtimeError as exc:
+                return self._verdict(exc)
+            self._note(fuel=self._used, memory=self._memory_size())
+            if reply:
+                self._wire.sendall(b"".join([reply.encode(), b"\n", *self._attached]))
+
+    def _call(self, line: bytes, body: bytearray | None) -> str:
+        """Have the guest serve one request."""
+        assert self._serve is not None
+        assert self._feed is not None
+        store = self._store
+        self._marks = 0
+        self._attached, self._attached_size = [], 0
+        self._knock = None
+        self._woken.clear()
+        self._allowance = UNLIMITED
+        if self._budget != UNLIMITED:
+            self._allowance = ALLOWANCE + ALLOWANCE_PER_CHARACTER * (len(line) + len(body or b""))
+        store.set_fuel(self._allowance)
+        store.set_epoch_deadline(1)
+        for start in range(0, len(body or b""), PIECE):
+            self._feed(store, (body or bytearray())[start : start + PIECE].decode("latin-1"))
+            self._feed.post_return(store)
+        reply: str = self._serve(store, line.decode())
+        self._serve.post_return(store)
+        self._account()
+        return reply
+
+    def _account(self) -> None:
+        """Who sets marks of his own pays for all that he used, and for the kernel's work too."""
+        if self._marks > 2:
+            self._used += self._allowance - self._store.get_fuel()
+        if self._marks:
+            self._total += self._used
+
+    def _verdict(self, exc: BaseException) -> Entry:
+        """Why the guest has ended."""
+        text = str(exc)
+        if self._left is not None:
+            return Entry(end=End.EXITED, status=self._left)
+        if self._doomed:
+            return Entry(end=End.ENDED)
+        if isinstance(exc, ExitTrap):
+            return Entry(end=End.EXITED, status=exc.code)
+        if "all fuel consumed" in text:
+            self._note(fuel=self._budget, memory=self._memory_size())
+            return Entry(end=End.OUT_OF_FUEL)
+        self._note(memory=self._memory_size())
+        return Entry(end=End.TRAPPED, text=_last_line(exc))
+
+    # -- from other threads --------------------------------------------------------------------
+
+    def interrupt(self, *, insist: bool) -> None:
+        """Have the guest hear a signal."""
+        self._knock = insist
+        self._woken.set()
+        self._runtime.engine.increment_epoch()
+
+    def end(self) -> None:
+        """End the guest, wherever it is."""
+        import socket
+
+        self._doomed = True
+        self._woken.set()
+        self._runtime.engine.increment_epoch()
+        try:
+            self._wire.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # ended by itself
+
+    def _on_epoch(self) -> str | None:
+        """On our own thread, between two instructions of the guest; a text ends it."""
+        if self._doomed:
+            return "ended by the host"
+        self._pull_trigger()
+        return None
+
+    def _pull_trigger(self) -> None:
+        knock, self._knock = self._knock, None
+        if knock is not None and self.memory is not None and self._runtime.trigger is not None:
+            self._runtime.trigger.pull(self.memory, insist=knock)
+
+    # -- functions of session.wit --------------------------------------------------------------
+
+    def ask(self, frame: str) -> str:
+        """A request of the guest's, and the host's reply; without one, the next that comes."""
+        if frame:
+            self._send(frame)
+        reply = self._frames.next_reply()
+        if reply is None:
+            raise WasmtimeError("the host is gone")
+        self._pull_trigger()
+        return reply.decode()
+
+    def tell(self, frame: str) -> None:
+        """A message that has no answer."""
+        self._send(frame)
+
+    def _send(self, frame: str) -> None:
+        if len(frame) > self._options["frame"]:
+            raise WasmtimeError("a frame is too large")
+        self._wire.sendall(frame.encode() + b"\n")
+
+    def attach(self, piece: str) -> None:
+        """A part of what follows the reply."""
+        data = piece.encode("latin-1")
+        self._attached_size += len(data)
+        if self._attached_size > self._options["attachment"]:
+            raise WasmtimeError("an attachment is too large")
+        self._attached.append(data)
+
+    def pause(self, seconds: float) -> float:
+        """Wait. Returns early with what is left when somebody knocks."""
+        if not 0 <= seconds < 1e10:
+            return 0.0
+        if self._options.get("deterministic"):
+            self._slept += int(seconds * SECOND)
+            return 0.0
+        until = time.monotonic() + seconds
+        self._woken.wait(min(seconds, threading.TIMEOUT_MAX))
+        self._woken.clear()
+        if self._doomed:
+            raise WasmtimeError("ended by the host")
+        self._pull_trigger()
+        return max(0.0, until - time.monotonic())
+
+    def mark(self) -> None:
+        """The user's code begins, or has ended. Only the first two of a request count."""
+        self._marks += 1
+        if self._marks == 1:
+            self._at_begin = self._budget
+            self._used = 0
+            self._store.set_fuel(self._budget)
+        elif self._marks == 2:
+            self._used = self._at_begin - self._store.get_fuel()
+            self._store.set_fuel(self._allowance)
+
+    def leave(self, status: int) -> None:
+        """The guest ends itself."""
+        self._left = status & 0xFF
+        raise WasmtimeError("left")
+
+    # -- functions of a virtual world ----------------------------------------------------------
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._chance.take(min(count, 1 << 20))
+
+    def random_number(self) -> int:
+        return int.from_bytes(self._chance.take(8), "little")
+
+    def monotonic_clock(self) -> int:
+        """Counts instructions of the user's, in this cell and in those before, and the time it slept."""
+        used = self._total
+        if self._marks == 1:
+            used += self._at_begin - self._store.get_fuel()
+        return used // FUEL_PER_NANOSECOND + self._slept
+
+    def monotonic_clock_resolution(self) -> int:
+        return 1
+
+    def wall_clock(self) -> DateTime:
+        seconds, nanoseconds = divmod(self.monotonic_clock(), SECOND)
+        return DateTime(BIRTH + seconds, nanoseconds)
+
+    def wall_clock_resolution(self) -> DateTime:
+        return DateTime(0, 1)
+
+    def no_timer(self, *_: Any) -> None:
+        raise WasmtimeError("there are no timers in a deterministic session; time.sleep() works")
+
+
+def _last_line(exc: BaseException) -> str:
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    text = lines[-1] if lines else type(exc).__name__
+    return text.partition(": ")[2] if text[:1].isdigit() else text
