@@ -165,7 +165,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _parse(key: str, text: str) -> Any:
     word = text.strip().lower()
-    if key == PREFIX + "PRELOAD":
+    if key in (PREFIX + "PRELOAD", PREFIX + "PACKAGES"):
         return [name for part in text.split(",") if (name := part.strip()) and word != "none"]
     if word in ("true", "yes", "on"):
         return True

@@ -50,7 +50,7 @@ def guidance_for(
         return None
     kind = exception.type.rpartition(".")[2]
     if "webassembly" in layers:
-        found = _without_a_system(kind, exception.message)
+        found = _without_a_system(kind, exception.message, fetches="permissions" in layers)
         if found is not None:
             return found
     if kind in _NETWORK_TYPES or (
@@ -78,10 +78,13 @@ _PATH = re.compile(r"'(/[^']*)'")
 _MODULE = re.compile(r"No module named '([^'.]+)")
 
 
-def _without_a_system(kind: str, message: str) -> str | None:
-    """For a guest that has no operating system: what is missing, and what to do instead."""
+def _without_a_system(kind: str, message: str, *, fetches: bool) -> str | None:
+    """For a guest that has no operating system: what is missing, and what to do instead.
+
+    `fetches`: the host can fetch packages for it.
+    """
     if kind == "ModuleNotFoundError":
-        return _missing_module(message)
+        return _missing_module(message, fetches=fetches)
     if "can't start new thread" in message:
         return "There are no threads behind this wall: do one thing after another, use asyncio, or the jail backend."
     if "does not support processes" in message or re.search(
@@ -110,12 +113,17 @@ def _without_a_system(kind: str, message: str) -> str | None:
     return None
 
 
-def _missing_module(message: str) -> str | None:
+def _missing_module(message: str, *, fetches: bool) -> str | None:
     found = _MODULE.search(message)
     if found is not None and found[1] in sys.stdlib_module_names:
         return (
             f"The standard module {found[1].strip('_')} needs an operating system and is not installed behind this "
             "wall: do without it, or use the jail backend."
+        )
+    if fetches:
+        return (
+            "The package is not installed for this guest: name it in policy.packages (packages=[...]). numpy, pandas and "
+            "others that are not on the package index for it need the jail backend."
         )
     return (
         "The package is not installed for this guest: pip install --target FOLDER --only-binary :all: NAME, and pass "

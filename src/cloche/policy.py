@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 MOST = 2**53
 """No number of a policy is larger: beyond this the system's own counters end, each somewhere else."""
 
-_DEMANDS = ("cpus", "mounts", "fuel_budget", "network", "deterministic", "protect_state")
+_DEMANDS = ("cpus", "mounts", "fuel_budget", "network", "deterministic", "protect_state", "packages")
 """Fields that only some backends can honour: set explicitly, they are a demand (see `ExecutionPolicy.demands`)."""
 
 
@@ -109,6 +109,9 @@ class ExecutionPolicy:
     preload: tuple[str, ...] | None = _setting(
         None, "Modules imported ahead of sessions (walls that fork them); None: the scientific stack; (): none."
     )
+    packages: tuple[str, ...] = _setting(
+        (), "Packages fetched for the guest, as for pip (walls that have none of the host's)."
+    )
     mounts: tuple[Mount, ...] = _setting(
         (), "Folders and files of the host that the guest sees, read-only unless `writable` (walls with a view)."
     )
@@ -146,6 +149,9 @@ class ExecutionPolicy:
                 self._refuse(item.name, f"must be True or False, not {value!r}")
         elif item.name == "mounts":
             object.__setattr__(self, item.name, self._parse_mounts(value))
+        elif item.name == "packages":
+            self._check_packages(value)
+            object.__setattr__(self, item.name, tuple(value))
         elif item.name == "preload":
             self._check_preload(value)
             object.__setattr__(self, item.name, tuple(value))
@@ -165,6 +171,14 @@ class ExecutionPolicy:
                 ):
                     ExecutionPolicy._refuse("mounts", f"cannot hold {mount.target} and {other.target}: they overlap")
         return mounts
+
+    @staticmethod
+    def _check_packages(given: Any) -> None:
+        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+            ExecutionPolicy._refuse("packages", f"must be a list of requirements, not {given!r:.60}")
+        for name in given:
+            if not name or name.startswith("-") or not name.isprintable():
+                ExecutionPolicy._refuse("packages", f"cannot hold {name!r:.60}: it is not a requirement")
 
     @staticmethod
     def _check_preload(given: Any) -> None:

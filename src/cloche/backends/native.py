@@ -167,7 +167,7 @@ class NativeBackend(Backend):
 
     name: ClassVar[str] = "native"
     capabilities: ClassVar[frozenset[str]] = frozenset(
-        {"network_access", "threads", "subprocess", "packages", "links", "byte_names"}
+        {"network_access", "threads", "subprocess", "site_packages", "links", "byte_names"}
     )
     options: ClassVar[tuple[str, ...]] = ("python",)
 

@@ -67,7 +67,7 @@ TABLE: dict[str, Limit] = {
     "minimum_isolation": Limit("every tier", _tier_above, IsolationError),
     "threads": Limit("threads", _cell("import threading; threading.Thread(target=int).start()"), CodeError),
     "subprocess": Limit("subprocess", _cell("import subprocess; subprocess.run(['true'])"), CodeError),
-    "packages": Limit("packages", _cell("import numpy"), CodeError),
+    "site_packages": Limit("site_packages", _cell("import numpy"), CodeError),
     "links": Limit("links", _cell("import os; os.symlink('/nowhere', 'link')"), CodeError),
     "byte_names": Limit("byte_names", _cell("open(b'\\xff', 'w').close()"), CodeError),
 }

@@ -161,7 +161,7 @@ def test_a_file_named_like_a_standard_module_does_not_take_its_place(sandbox: Se
     assert sandbox.execute("import random; random.randint(3, 3)").value == "3"
 
 
-@pytest.mark.cloche_needs("packages")
+@pytest.mark.cloche_needs("site_packages")
 def test_installed_packages_can_be_imported(sandbox: SessionSandbox) -> None:
     assert sandbox.execute("import pytest; pytest.__name__").value == "'pytest'"
 

@@ -61,7 +61,7 @@ def test_displays_made_before_an_exception_are_kept(sandbox: SessionSandbox) -> 
     assert len(sandbox.execute("display(1)\n1 / 0").displays) == 1
 
 
-@pytest.mark.cloche_needs("packages")
+@pytest.mark.cloche_needs("site_packages")
 def test_an_open_figure_is_displayed_at_the_end_of_the_cell(sandbox: SessionSandbox) -> None:
     result = sandbox.execute("import matplotlib.pyplot as plt\nlines = plt.plot([1, 2])", timeout_ms=60_000)
     picture = result.displays[0].data["image/png"]

@@ -124,7 +124,7 @@ def test_a_class_that_poses_as_a_date_does_not_break_the_session(sandbox: Sessio
     assert sandbox.get_variable("y") == 1
 
 
-@pytest.mark.cloche_needs("packages")
+@pytest.mark.cloche_needs("site_packages")
 def test_numbers_of_arrays_come_back_as_plain_numbers(sandbox: SessionSandbox) -> None:
     sandbox.execute("import numpy\nx = [numpy.float64(0.5), numpy.int64(3)]")
     assert sandbox.get_variable("x") == [0.5, 3]

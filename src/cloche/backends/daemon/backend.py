@@ -173,7 +173,7 @@ class DaemonBackend(Backend):
 
     name: ClassVar[str] = "daemon"
     capabilities: ClassVar[frozenset[str]] = frozenset({
-        "network", "threads", "subprocess", "packages", "links", "byte_names", "cpus", "fork", "savepoint",
+        "network", "threads", "subprocess", "site_packages", "links", "byte_names", "cpus", "fork", "savepoint",
         "protect_state",
     })  # fmt: skip
     options: ClassVar[tuple[str, ...]] = ("python",)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cloche.backends.pyodide import release, runtime
 from cloche.backends.pyodide.channel import PyodideChannel
 from cloche.backends.pyodide.confinement import can_confine
+from cloche.backends.pyodide.packages import provide
 from cloche.backends.pyodide.process import Kind
 from cloche.backends.pyodide.spares import spares
 from cloche.errors import ClocheError, StartError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
     from cloche.session.workspace import Workspace
+
+T = TypeVar("T")
 
 HOME = "/home/pyodide"
 WORKSPACE = "/app"
@@ -57,7 +61,7 @@ class PyodideBackend(Backend):
     """Sessions in a Deno process each."""
 
     name: ClassVar[str] = "pyodide"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"network"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"network", "packages", "links", "byte_names"})
 
     @classmethod
     def probe(cls, **_: Any) -> Availability:
@@ -90,14 +94,18 @@ class PyodideBackend(Backend):
         spares.close()
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
-        found = runtime.ready() or _set_up_within(timeout)
+        found = runtime.ready() or _within(timeout, "Pyodide is still being set up", _set_up)
+        archive = None
+        if policy.packages:
+            fetch = partial(provide, found, policy.packages)
+            archive = _within(timeout, "packages are still being fetched", fetch).read_bytes()
         layers = tuple(layer.name for layer in pyodide_layers() if layer.active)
         try:
             process = spares.claim(Kind(found, policy.memory_bytes, layers))
         except OSError as exc:
             raise StartError(f"{found.deno} could not be started", cause=str(exc)) from None
         process.wire.setblocking(False)
-        return PyodideChannel(process, policy, workspace, layers, _greeting(policy))
+        return PyodideChannel(process, policy, workspace, layers, _greeting(policy), archive)
 
 
 def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
@@ -111,15 +119,19 @@ def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _set_up_within(timeout: float) -> runtime.Runtime:
-    """The set-up by a first session, which has a deadline. Where that is too short it goes on, for the next one."""
+def _set_up() -> runtime.Runtime:
     logger = SandboxLogger()
+    return runtime.set_up(lambda step: logger.log_session_event("setup", backend="pyodide", step=step))
+
+
+def _within(timeout: float, what: str, action: Callable[[], T]) -> T:
+    """What a first session waits for, which has a deadline. Where that is too short it goes on, for the next one."""
     trouble: list[BaseException] = []
-    found: list[runtime.Runtime] = []
+    found: list[T] = []
 
     def work() -> None:
         try:
-            found.append(runtime.set_up(lambda step: logger.log_session_event("setup", backend="pyodide", step=step)))
+            found.append(action())
         except BaseException as exc:  # noqa: BLE001 - raised again by whoever waits
             trouble.append(exc)
 
@@ -131,7 +143,7 @@ def _set_up_within(timeout: float) -> runtime.Runtime:
         raise trouble[0]
     if not found:
         raise StartError(
-            f"Pyodide is still being set up after {time.monotonic() - began:.0f} s",
-            remedy="call again in a while, or type: cloche setup pyodide",
+            f"{what} after {time.monotonic() - began:.0f} s",
+            remedy="call again in a while; what takes long is done once (see: cloche setup pyodide)",
         )
     return found[0]

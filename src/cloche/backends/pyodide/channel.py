@@ -34,11 +34,12 @@ class PyodideChannel(NativeChannel):
 
     def __init__(
         self, process: DenoProcess, policy: ExecutionPolicy, workspace: Workspace,
-        layers: tuple[str, ...], greeting: Mapping[str, Any],
+        layers: tuple[str, ...], greeting: Mapping[str, Any], packages: bytes | None,
     ) -> None:  # fmt: skip
         super().__init__(process.popen, process.wire, None, process.stderr, workspace, layers, greeting)
         self._deno = process
         self._packets = process.wire
+        self._packages = packages
         self._seconds = policy.total_timeout_ms // 1000 + 1
         self._mirror = Mirror(workspace, policy.workspace_bytes)
         if "rlimits" in layers:
@@ -65,7 +66,8 @@ class PyodideChannel(NativeChannel):
             self._extend_cpu(resource)
 
     def errands(self) -> list[tuple[str, dict[str, Any], bytes | None]]:
-        return self._mirror.errands()
+        packages, self._packages = self._packages, None
+        return [*([] if packages is None else [("install", {}, packages)]), *self._mirror.errands()]
 
     def take_file(self, params: Any) -> None:
         self._mirror.take(params)
