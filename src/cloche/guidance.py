@@ -122,8 +122,8 @@ def _missing_module(message: str, *, fetches: bool) -> str | None:
         )
     if fetches:
         return (
-            "The package is not installed for this guest: name it in policy.packages (packages=[...]). numpy, pandas and "
-            "others that are not on the package index for it need the jail backend."
+            "The package is not installed for this guest: name it in policy.packages (packages=[...]). numpy, pandas "
+            "and others that are not on the package index for it need the jail backend."
         )
     return (
         "The package is not installed for this guest: pip install --target FOLDER --only-binary :all: NAME, and pass "
