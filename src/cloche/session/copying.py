@@ -117,23 +117,23 @@ def savepoint_steps(core: SessionCore) -> Steps[None]:
     """Mark the state of now."""
     core.require("savepoint")
     yield from _be_there(core)
-    mark: SessionCopy = yield from _begin(core.begin_mark)
+    mark: SessionCopy = yield from _begin(core.returns.begin_mark)
     try:
         yield CopyGuest(mark.params)
         yield Work(mark.conclude)
     except BaseException:
         mark.abandon()
         raise
-    core.set_mark(mark)
+    core.returns.set_mark(mark)
 
 
 def undo_steps(core: SessionCore) -> Steps[None]:
     """Return to the mark. It stays: in the pause after this a new copy is made of what has been returned to."""
     core.require("savepoint")
-    yield Work(core.return_to_mark)
+    yield Work(core.returns.return_to_mark)
     yield Resume()
-    mark: SessionCopy = yield from _begin(core.begin_mark)
-    core.mark_in_pause(mark)
+    mark: SessionCopy = yield from _begin(core.returns.begin_mark)
+    core.returns.mark_in_pause(mark)
 
 
 def _be_there(core: SessionCore) -> Steps[None]:

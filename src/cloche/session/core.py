@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +35,7 @@ from cloche.session.folder import SessionFolder
 from cloche.session.machine import Call, Finished, Machine
 from cloche.session.operations import Operation, context_call, read_reply, slices
 from cloche.session.pump import PollWatch, Pump, Watch
+from cloche.session.returns import Returns
 from cloche.session.verdict import build_result
 from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
-    from cloche.result import SandboxResult, SessionState
+    from cloche.result import SandboxResult
     from cloche.session.channel import Backend, Channel
     from cloche.session.copying import SessionCopy
     from cloche.session.register import RegisteredSession
@@ -104,8 +104,7 @@ class SessionCore:
         self._folder: SessionFolder | RegisteredSession | None = None
         self.context: Any = None
         self._cells = 0
-        self._mark: SessionCopy | None = None  # to which undo() returns
-        self._guard: SessionCopy | None = None  # to which a protected cell that dies returns
+        self.returns = Returns(self)
         self._owner = os.getpid()
         self.make_watch: Callable[[], Watch] = PollWatch
         """How the driver waits; set by it."""
@@ -164,8 +163,7 @@ class SessionCore:
                 remedy="raise policy.workspace_bytes",
             )
         self._workspace().write(path, content)
-        if self._guard is not None:
-            self._guard.refresh()
+        self.returns.files_changed()
         self.logger.log_file_event("put", path=path, size=len(content))
 
     def get_file(self, path: str) -> bytes:
@@ -207,8 +205,8 @@ class SessionCore:
             return
         self._owner = os.getpid()
         had_guest = self.guest is not None
-        self._mark = self._guard = None
-        self._forget_guest()
+        self.returns.leave()
+        self.forget_guest()
         self._folder = None
         if had_guest:
             raise SessionLostError("this sandbox was made before a fork; its guest belongs to the parent process")
@@ -228,7 +226,7 @@ class SessionCore:
                 f"{self.backend.name} gives {channel.isolation.name}; the policy demands {demanded.name}",
                 remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
             )
-        guest = self._attend(channel)
+        guest = self.attend(channel)
         if channel.holds_context:
             greeting = Call("context", {"held": True})
         elif greeting is None:
@@ -248,17 +246,18 @@ class SessionCore:
         }
         guest.pending.append(Call("initialize", params, greeting.body_size, greeting.body))
         guest.pump.meanwhile = partial(self._list, guest)
-        self._guard_next(guest)
+        self.returns.guard_next(guest)
         return guest
 
-    def _attend(self, channel: Channel) -> Guest:
-        """Drive the guest behind this channel from now on."""
+    def attend(self, channel: Channel, *, greeted: bool = False) -> Guest:
+        """Drive the guest behind this channel from now on. `greeted`: it knows all that it should."""
         machine = Machine(self.policy, self.callbacks.names, channel.cpu_seconds)
         try:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
             channel.close()
             raise none_left(exc) or StartError("the guest cannot be watched", cause=str(exc)) from None
+        guest.greeted = greeted
         return guest
 
     def _list(self, guest: Guest) -> None:
@@ -267,7 +266,7 @@ class SessionCore:
         guest.listed = known is not None
         self.folder.record(known)
 
-    def _forget_guest(self) -> None:
+    def forget_guest(self) -> None:
         guest, self.guest = self.guest, None
         if guest is not None:
             guest.pump.close()
@@ -276,12 +275,12 @@ class SessionCore:
     def drop_guest(self, event: str) -> None:
         """End the guest; the session starts a fresh one when it is next used."""
         if self.guest is not None:
-            self._forget_guest()
+            self.forget_guest()
             self.logger.log_session_event(event, session=self.folder.id, backend=self.backend.name)
 
     def reset(self) -> None:
         """Empty namespace and workspace; same context, same bridges."""
-        self._forget_copies()
+        self.returns.forget()
         self.drop_guest("reset")
         self.backend.release()
         if self._folder is not None:
@@ -290,7 +289,7 @@ class SessionCore:
     def close(self) -> None:
         """End everything. Idempotent."""
         self.closed = True
-        self._forget_copies()
+        self.returns.forget()
         self.drop_guest("destroy")
         self.backend.release()
         folder, self._folder = self._folder, None
@@ -304,120 +303,31 @@ class SessionCore:
         if capability not in self.backend.abilities():
             raise lacking(self.backend.name, capability)
 
-    def begin_branch(self) -> SessionCopy:
-        """What goes before the request for a branch."""
-        return self.backend.branch(self._live().channel, self.policy)
-
-    def begin_mark(self) -> SessionCopy:
-        """What goes before the request for a savepoint."""
-        return self.backend.savepoint(self._live().channel, self.policy, None)
-
-    def set_mark(self, mark: SessionCopy) -> None:
-        """`undo` returns here from now on."""
-        older, self._mark = self._mark, mark
-        if older is not None:
-            older.abandon()
-
-    def return_to_mark(self) -> None:
-        """Be again what we were at the last savepoint."""
-        mark = self._mark
-        if mark is None:
-            raise BranchError("there is no savepoint", remedy="call savepoint() before the cells to be undone")
-        mark.conclude()
-        self._mark = None
-        if self._guard is not None:
-            self._guard.abandon()
-            self._guard = None
-        self._replace_guest(mark)
-
-    def adopt(self, channel: Channel) -> None:
-        """Be the session of a guest that is a copy of another's."""
-        self.backend.adopt(channel)
-        guest = self._attend(channel)
-        guest.greeted = True
-        self._list(guest)
-        self._guard_next(guest)
-
     @property
     def has_answered(self) -> bool:
         """Whether there is a guest that is up and waits for nothing."""
         return self.guest is not None and self.guest.greeted and not self.guest.pending
 
-    def mark_in_pause(self, mark: SessionCopy) -> None:
-        """Have the mark made while nobody waits for it. What fails then is told by whoever wants to return to it."""
-        guest = self._live()
-        self._post_copy(guest, mark)
-        self.set_mark(mark)
-        if self.policy.protect_state:
-            self._renew_guard(guest)
-
-    def _live(self) -> Guest:
+    def live_guest(self) -> Guest:
+        """The guest that a copy is to be made of."""
         if self.guest is None:
             raise BranchError("the session has ended")
         return self.guest
 
-    def _replace_guest(self, copy: SessionCopy) -> Guest:
-        """A copy that has waited becomes the guest. Its first request tells it so."""
-        self._forget_guest()
-        guest = self._attend(copy.take_over())
-        guest.greeted = True
-        self._list(guest)
-        return guest
+    def begin_branch(self) -> SessionCopy:
+        """What goes before the request for a branch."""
+        return self.backend.branch(self.live_guest().channel, self.policy)
 
-    def _recover(self) -> SessionState:
-        """The guest has died: return to the state before the cell, where there is a copy of it."""
-        guard, self._guard = self._guard, None
-        if guard is None:
-            self._forget_guest()
-            return "reset"
-        try:
-            guest = self._replace_guest(guard)
-        except BranchError:  # it died too, or was never made
-            guard.abandon()
-            self._forget_guest()
-            return "reset"
-        guest.pending.append(Call("resume"))
-        self._guard_next(guest)
-        return "restored"
-
-    def _guard_next(self, guest: Guest) -> None:
-        """Before the next request: a copy of the state of now, to which a cell that dies returns."""
-        if self.policy.protect_state:
-            with suppress(BranchError):  # the cell runs unprotected, and says "reset" should it die
-                self._guard = self.backend.savepoint(guest.channel, self.policy, None)
-                guest.pending.append(Call("branch", self._guard.params, silent=True))
+    def adopt(self, channel: Channel) -> None:
+        """Be the session of a guest that is a copy of another's."""
+        self.backend.adopt(channel)
+        self.returns.guard_next(self.attend(channel, greeted=True))
 
     def _after_kept_cell(self, guest: Guest, started: float) -> None:
         """What is done in the pause after a cell."""
-        finished = _finished(guest)
-        if finished.stop is not None:
+        if _finished(guest).stop is not None:
             guest.channel.end_children(clock() - started)
-        if self.policy.protect_state:
-            self._renew_guard(guest)
-
-    def _renew_guard(self, guest: Guest) -> None:
-        """In the pause after a change: a copy of the state of now."""
-        older, self._guard = self._guard, None
-        try:
-            self._guard = self.backend.savepoint(guest.channel, self.policy, older)
-        except BranchError:
-            self._guard = None
-        else:
-            self._post_copy(guest, self._guard)
-        if older is not None:
-            older.abandon()
-
-    @staticmethod
-    def _post_copy(guest: Guest, copy: SessionCopy) -> None:
-        guest.machine.post(Call("branch", copy.params, silent=True))
-        guest.pump.perform(clock())
-
-    def _forget_copies(self) -> None:
-        mark, guard = self._mark, self._guard
-        self._mark = self._guard = None
-        for copy in (mark, guard):
-            if copy is not None:
-                copy.abandon()
+        self.returns.renew_guard(guest)
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -437,7 +347,7 @@ class SessionCore:
         """The value of a finished operation, or the error it ended in."""
         finished = _finished(guest)
         if finished.death is not None:
-            state = self._recover()
+            state = self.returns.recover()
             self._raise_absence(guest, finished)
             if finished.stop is not None:
                 raise CallTimeoutError(
@@ -447,7 +357,7 @@ class SessionCore:
                 )
             raise SessionLostError(f"the session ended during {operation.name}", cause=finished.detail)
         if finished.failed_method is not None:
-            self._forget_guest()
+            self.forget_guest()
             raise StartError("the guest refused to start", cause=(finished.error or {}).get("message"))
         self._greet(guest)
         if finished.stop is not None and finished.error is not None:
@@ -457,8 +367,8 @@ class SessionCore:
                 cause=f"{finished.stop}; the object's own code ran",
             )
         value = read_reply(operation, finished)
-        if operation.changes_state and self._guard is not None:
-            self._renew_guard(guest)
+        if operation.changes_state:
+            self.returns.renew_guard(guest)
         return value
 
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
@@ -470,10 +380,10 @@ class SessionCore:
             broken = Finished(death="protocol", detail=str(exc), stop=_finished(guest).stop)
             result = build_result(code, guest.channel, guest.machine, broken, self.policy, elapsed, timeout_ms)
         except (StartError, SessionLostError):
-            self._forget_guest()
+            self.forget_guest()
             raise
         if result.session_state == "reset":  # after the result: its files may go with it
-            result = dataclasses.replace(result, session_state=self._recover())
+            result = dataclasses.replace(result, session_state=self.returns.recover())
         else:
             self._after_kept_cell(guest, started)
         self._log_limits(result)

@@ -1,0 +1,123 @@
+"""Copies to which a session returns: the mark of a savepoint, and the guard of a protected cell."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from cloche.errors import BranchError
+from cloche.session.machine import Call
+
+if TYPE_CHECKING:
+    from cloche.result import SessionState
+    from cloche.session.copying import SessionCopy
+    from cloche.session.core import Guest, SessionCore
+
+
+class Returns:
+    """What one session can go back to. Each copy waits beside the guest, which runs on."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._mark: SessionCopy | None = None
+        self._guard: SessionCopy | None = None
+
+    # -- when it is told to --------------------------------------------------------------------
+
+    def begin_mark(self) -> SessionCopy:
+        """What goes before the request for a savepoint."""
+        core = self._core
+        return core.backend.savepoint(core.live_guest().channel, core.policy, None)
+
+    def set_mark(self, mark: SessionCopy) -> None:
+        """`undo` returns here from now on."""
+        older, self._mark = self._mark, mark
+        if older is not None:
+            older.abandon()
+
+    def mark_in_pause(self, mark: SessionCopy) -> None:
+        """Have the mark made while nobody waits for it. What fails then is told by whoever wants to return to it."""
+        guest = self._core.live_guest()
+        _post_copy(guest, mark)
+        self.set_mark(mark)
+        self.renew_guard(guest)
+
+    def return_to_mark(self) -> None:
+        """Be again what we were at the last savepoint."""
+        mark = self._mark
+        if mark is None:
+            raise BranchError("there is no savepoint", remedy="call savepoint() before the cells to be undone")
+        mark.conclude()
+        self._mark = None
+        if self._guard is not None:
+            self._guard.abandon()
+            self._guard = None
+        self._replace_guest(mark)
+
+    # -- because a cell died -------------------------------------------------------------------
+
+    def guard_next(self, guest: Guest) -> None:
+        """Before the next request: a copy of the state of now, to which a cell that dies returns."""
+        core = self._core
+        if core.policy.protect_state:
+            with suppress(BranchError):  # the cell runs unprotected, and says "reset" should it die
+                self._guard = core.backend.savepoint(guest.channel, core.policy, None)
+                guest.pending.append(Call("branch", self._guard.params, silent=True))
+
+    def renew_guard(self, guest: Guest) -> None:
+        """In the pause after a change: a copy of the state of now."""
+        core = self._core
+        if not core.policy.protect_state:
+            return
+        older, self._guard = self._guard, None
+        with suppress(BranchError):
+            self._guard = core.backend.savepoint(guest.channel, core.policy, older)
+            _post_copy(guest, self._guard)
+        if older is not None:
+            older.abandon()
+
+    def files_changed(self) -> None:
+        """The host has put a file there: that is not the next cell's doing."""
+        if self._guard is not None:
+            self._guard.refresh()
+
+    def recover(self) -> SessionState:
+        """The guest has died: return to the state before the cell, where there is a copy of it."""
+        guard, self._guard = self._guard, None
+        if guard is None:
+            self._core.forget_guest()
+            return "reset"
+        try:
+            guest = self._replace_guest(guard)
+        except BranchError:  # it died too, or was never made
+            guard.abandon()
+            self._core.forget_guest()
+            return "reset"
+        guest.pending.append(Call("resume"))
+        self.guard_next(guest)
+        return "restored"
+
+    def _replace_guest(self, copy: SessionCopy) -> Guest:
+        """A copy that has waited becomes the guest. Its first request tells it so."""
+        self._core.forget_guest()
+        return self._core.attend(copy.take_over(), greeted=True)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """End them all."""
+        copies = (self._mark, self._guard)
+        self.leave()
+        for copy in copies:
+            if copy is not None:
+                copy.abandon()
+
+    def leave(self) -> None:
+        """In a forked child: they belong to the parent."""
+        self._mark = self._guard = None
+
+
+def _post_copy(guest: Guest, copy: SessionCopy) -> None:
+    guest.machine.post(Call("branch", copy.params, silent=True))
+    guest.pump.perform(perf_counter())
