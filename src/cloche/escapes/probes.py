@@ -104,6 +104,7 @@ _X86_64: dict[str, tuple[int, ...]] = {
     "mknodat": (259, NOWHERE, BAD, 0o20666, 0x103),
     "vmsplice": (278, NOWHERE, BAD, 1, 0),
     "seccomp": (317, 99, 0, BAD),
+    "capset": (126, BAD, BAD),
     "landlock_create_ruleset": (444, BAD, 8, 0),
     "landlock_add_rule": (445, NOWHERE, 1, BAD, 0),
     "landlock_restrict_self": (446, NOWHERE, 0),
