@@ -32,6 +32,7 @@ from cloche.session.channel import Availability, Backend
 ROOT = Path(__file__).parent.parent
 HERE = "tests/test_seeds.py::"
 SUITE = "cloche.conformance::"
+WASM = "tests/wasm/test_python_sandbox.py::"
 
 REPL_SANDBOX = {
     "Initialize with context": [SUITE + "test_text_arrives_unchanged"],
@@ -120,6 +121,42 @@ BASE_SANDBOX = {
     "Provide log helper method": [HERE + "test_metrics_are_handed_to_the_logger"],
 }
 
+PYTHON_RUNTIME = {
+    "Execute Python code successfully": [WASM + "test_execute_python_code_successfully"],
+    "Execute with injected setup code": [WASM + "test_execute_with_injected_setup_code"],
+    "Execute without injected setup": [WASM + "test_execute_without_injected_setup"],
+    "Handle execution errors gracefully": [WASM + "test_handle_execution_errors_gracefully"],
+    "Reuse existing host layer logic": [
+        WASM + "test_reuse_existing_host_layer_logic",
+        WASM + "test_the_one_shot_function_runs_in_a_fresh_session",
+    ],
+    "Validate syntactically correct code": [WASM + "test_validate_syntactically_correct_code"],
+    "Reject syntactically invalid code": [WASM + "test_reject_syntactically_invalid_code"],
+    "Validation does not execute code": [WASM + "test_validation_does_not_execute_code"],
+    "Use Python compile() for validation": [WASM + "test_use_python_compile_for_validation"],
+    "Detect created files": [WASM + "test_detect_created_files"],
+    "Detect modified files": [WASM + "test_detect_modified_files"],
+    "Exclude user_code.py from delta": [WASM + "test_exclude_user_code_py_from_delta"],
+    "Provide relative paths": [WASM + "test_provide_relative_paths"],
+    "Measure execution duration": [WASM + "test_measure_execution_duration"],
+    "Capture fuel consumption": [WASM + "test_capture_fuel_consumption"],
+    "Capture memory usage": [WASM + "test_capture_memory_usage"],
+    "Set workspace path": [WASM + "test_set_workspace_path"],
+    "Enforce WASI filesystem isolation": [
+        WASM + "test_enforce_wasi_filesystem_isolation",
+        WASM + "test_a_link_that_the_host_planted_does_not_lead_out",
+    ],
+    "Enforce fuel limits": [WASM + "test_enforce_fuel_limits"],
+    "Enforce memory limits": [WASM + "test_enforce_memory_limits"],
+    "Enforce output capping": [WASM + "test_enforce_output_capping"],
+    "Log execution start": [WASM + "test_log_execution_start"],
+    "Log execution completion": [WASM + "test_log_execution_completion"],
+    "Log security violations": [WASM + "test_log_security_violations"],
+    "Use default WASM binary": [WASM + "test_use_default_wasm_binary"],
+    "Use custom WASM binary": [WASM + "test_use_custom_wasm_binary"],
+    "Validate WASM binary exists": [WASM + "test_validate_wasm_binary_exists"],
+}
+
 DEFECTS = {
     "1.8.1": [
         "test_llm_query_returns_what_the_callback_answers",
@@ -184,6 +221,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "repl sandbox": REPL_SANDBOX,
     "backends": BACKENDS,
     "base sandbox": BASE_SANDBOX,
+    "python runtime": PYTHON_RUNTIME,
 }
 
 

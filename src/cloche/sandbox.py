@@ -132,6 +132,7 @@ class SessionSandbox(BaseSandbox):
         """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
         operation = operations.SetContext(context, self.policy.value_max_bytes)
         operation.check()
+        self._backend.refuse_context(context, self.policy)
         alive = self._core.guest is not None
         self._core.check_open()
         self._core.set_context(context)

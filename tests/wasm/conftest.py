@@ -1,4 +1,4 @@
-"""The guest is built before the first test that needs it; no worker outlives the test that started it."""
+"""The guest is built before the first test that needs it; no worker outlives the tests of its module."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def built_guest() -> None:
     ensure(None, silent())
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def no_worker_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    if MISSING:
+        yield
+        return
     request.getfixturevalue("built_guest")
     yield
     from cloche.backends.wasm.workers import workers

@@ -176,6 +176,9 @@ class Backend(ABC):
     def prepare(self) -> None:  # noqa: B027 - most backends need nothing
         """Do that. It may take minutes, and no deadline counts meanwhile."""
 
+    def refuse_context(self, context: Any, policy: ExecutionPolicy) -> None:  # noqa: B027 - most can take any
+        """Raise `ValueTransferError` for one that no guest of this backend could hold."""
+
     def expected_isolation(self) -> Isolation:
         """The tier that a session would have here."""
         found = type(self).probe().isolation

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cloche.backends.wasm import artefacts, building
 from cloche.backends.wasm.channel import WasmChannel
 from cloche.backends.wasm.workers import Kind, workers
-from cloche.errors import BackendUnavailableError, ClocheError
+from cloche.errors import BackendUnavailableError, ClocheError, ValueTransferError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend
 from cloche.session.machine import FRAME_SLACK
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 UNMASK = "unset CLOCHE_MASK_LAYERS"
 GUEST_HOME = "/run/cloche"
 PACKAGES = "site-packages"
+OWN_MEMORY = 32 << 20
+"""What the interpreter needs for itself."""
 LARGEST_MEMORY = (1 << 32) - 65536
 """What a guest of 32 bits can address."""
 
@@ -125,6 +127,17 @@ class WasmBackend(Backend):
             raise BackendUnavailableError("the wasm backend needs wasmtime", remedy=artefacts.INSTALL)
         self._binary = building.ensure(self._given, building.on_terminal())
         _known[self._given] = self._binary
+
+    def refuse_context(self, context: Any, policy: ExecutionPolicy) -> None:
+        if type(context) is not str:
+            return  # bounded by the size of a value
+        room = min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY)
+        width = 1 if context.isascii() else 2
+        if OWN_MEMORY + 2 * width * len(context) > room:  # as it comes, and as it is kept
+            raise ValueTransferError(
+                f"the context has {len(context)} characters; the guest may have {room} bytes of memory in all",
+                remedy="raise policy.memory_bytes (a guest of 32 bits can have 4 GiB), pass it as a file, or use jail",
+            )
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> WasmChannel:
         if self._binary is None:

@@ -143,28 +143,32 @@ class Workers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[Kind, Worker] = {}
+        self._found: dict[Kind, Worker] = {}  # those that take new sessions
+        self._all: list[Worker] = []
         os.register_at_fork(after_in_child=self._forget)
 
     def get(self, kind: Kind) -> Worker:
         """A worker for such sessions."""
         with self._lock:
             worker = self._found.get(kind)
+            if worker is not None and not worker.alive:
+                worker.close()
             if worker is None or not worker.alive or not worker.has_room:
                 worker = self._found[kind] = Worker(kind)
+                self._all.append(worker)
             return worker
 
     def close(self) -> None:
         """End all of them."""
         with self._lock:
-            found, self._found = self._found, {}
-        for worker in found.values():
+            found, self._all, self._found = self._all, [], {}
+        for worker in found:
             worker.close()
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        found, self._found = self._found, {}
-        for worker in found.values():
+        found, self._all, self._found = self._all, [], {}
+        for worker in found:
             worker.leave()
 
 

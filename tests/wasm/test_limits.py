@@ -1,0 +1,160 @@
+"""Fuel, time and memory; what ends a session, and what becomes of its neighbours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.wasm.sessions import value, wasm
+
+import cloche
+from cloche.conformance.waiting import Background, start_cell, wait_until
+from cloche.session.folder import process_start
+
+STUCK = "import select; select.select([], [], [], 1000)"
+"""A wait in the system itself, where no instruction of the guest is left to be stopped at."""
+
+
+def test_the_budget_is_for_each_cell():
+    with wasm(fuel_budget=50_000_000) as sandbox:
+        for _ in range(5):
+            assert sandbox.execute("for _ in range(10_000): pass").outcome == "ok"
+
+
+def test_the_same_cell_costs_the_same_in_every_session():
+    used = set()
+    for _ in range(5):
+        with wasm() as sandbox:
+            used.add(sandbox.execute("sum(i * i for i in range(1000))").fuel_consumed)
+    assert len(used) == 1
+
+
+def test_the_kernels_own_work_is_not_the_users():
+    with wasm() as sandbox:
+        assert (sandbox.execute("None").fuel_consumed or 0) < 50_000
+
+
+def test_a_cell_that_sets_marks_of_its_own_does_not_escape_its_budget():
+    """The functions of the host can be found in the guest: whoever calls them pays for it."""
+    cheat = "import sys\nworld = sys.modules['wit_world']\nworld.mark()\nwhile True: pass"
+    with wasm(fuel_budget=10_000_000) as sandbox:
+        assert sandbox.execute(cheat).outcome == "out_of_fuel"
+        honest = sandbox.execute("for _ in range(2000): pass").fuel_consumed or 0
+        hidden = sandbox.execute(
+            "import sys\nworld = sys.modules['wit_world']\nworld.mark(); world.mark()\nfor _ in range(2000): pass"
+        )
+        assert (hidden.fuel_consumed or 0) > honest
+
+
+def test_fuel_is_counted_without_a_budget():
+    with wasm() as sandbox:
+        small = sandbox.execute("for _ in range(1000): pass").fuel_consumed or 0
+        large = sandbox.execute("for _ in range(100_000): pass").fuel_consumed or 0
+        assert large > 50 * small > 0
+
+
+def test_time_out_of_pure_computation_keeps_the_variables():
+    with wasm() as sandbox:
+        sandbox.execute("x = 1")
+        result = sandbox.execute("while True: pass", timeout_ms=100)
+        assert (result.outcome, result.session_state) == ("timeout", "kept")
+        assert value(sandbox, "x") == "1"
+
+
+def test_a_computation_that_listens_to_nobody_is_ended_and_says_so():
+    """One call that runs for hours and never looks whether a signal has come."""
+    with wasm(grace_ms=200) as sandbox:
+        result = sandbox.execute("import itertools; sum(itertools.repeat(0))", timeout_ms=200)
+        assert (result.outcome, result.session_state) == ("timeout", "reset")
+        assert value(sandbox, "1 + 1") == "2"
+
+
+def test_a_worker_stuck_in_a_wait_of_the_system_is_killed():
+    with wasm(grace_ms=100) as sandbox:
+        sandbox.execute("1").check()
+        pid = sandbox.guest_pid
+        assert pid is not None
+        result = sandbox.execute(STUCK, timeout_ms=300)
+        assert (result.outcome, result.session_state) == ("timeout", "reset")
+        wait_until(lambda: process_start(pid) is None)
+        assert value(sandbox, "1 + 1") == "2"
+
+
+def test_other_sessions_of_a_worker_that_had_to_be_killed_say_that_they_are_lost():
+    with wasm(grace_ms=100) as stuck, wasm() as idle, wasm() as busy:
+        idle.execute("x = 1").check()
+        busy.execute("1").check()
+        running = start_cell(busy, "print('on', flush=True)\nimport time; time.sleep(1000)", timeout_ms=60_000)
+        assert stuck.execute(STUCK, timeout_ms=300).session_state == "reset"
+        ended = running.result()
+        assert (ended.outcome, ended.session_state) == ("killed", "reset")
+        with pytest.raises(cloche.SessionLostError):
+            idle.execute("x")
+        assert value(idle, "1 + 1") == "2"
+
+
+def test_a_hard_exit_keeps_its_status():
+    with wasm() as sandbox:
+        result = sandbox.execute("import os; os._exit(7)")
+        assert (result.outcome, result.exit_code, result.session_state) == ("exited", 7, "reset")
+
+
+def test_one_session_that_ends_does_not_end_another():
+    with wasm() as one, wasm() as other:
+        other.execute("x = 1").check()
+        one.execute("import os; os._exit(1)")
+        assert value(other, "x") == "1"
+        assert one.execute("1").success
+
+
+def test_the_memory_limit_is_hard_and_the_session_goes_on():
+    with wasm(memory_bytes=100_000_000) as sandbox:
+        for _ in range(3):
+            assert sandbox.execute("blocks = [bytearray(10_000_000) for _ in range(100)]").outcome == "memory"
+        assert value(sandbox, "1 + 1") == "2"
+
+
+def test_a_context_that_no_guest_of_32_bits_can_hold_is_refused_with_the_figures():
+    with wasm(memory_bytes=64 * 2**20) as sandbox:
+        sandbox.initialize("small")
+        with pytest.raises(cloche.ValueTransferError, match=r"50000000 .* 67108864") as caught:
+            sandbox.initialize("x" * 50_000_000)
+        assert "memory_bytes" in str(caught.value.remedy)
+        assert value(sandbox, "context") == "'small'"
+
+
+def test_a_large_context_that_fits_arrives():
+    text = "0123456789" * 5_000_000
+    with wasm() as sandbox:
+        sandbox.initialize(text)
+        assert value(sandbox, "len(context), context[-3:]") == f"({len(text)}, '789')"
+
+
+def test_no_file_can_be_larger_than_the_quota():
+    with wasm(workspace_bytes=1_000_000) as sandbox:
+        result = sandbox.execute("f = open('big', 'wb', buffering=0)\nwhile True: f.write(b'x' * 65536)")
+        assert result.outcome == "error"
+        assert sum(path.size for path in sandbox.list_files()) <= 1_000_000
+
+
+def test_a_closed_session_is_gone_from_its_worker():
+    with wasm() as kept:
+        kept.execute("1").check()
+        threads = Path("/proc", str(kept.guest_pid), "task")
+        before = len(os.listdir(threads))
+        for _ in range(5):
+            with wasm() as sandbox:
+                sandbox.execute("1").check()
+        wait_until(lambda: len(os.listdir(threads)) <= before)
+
+
+def test_many_sessions_at_once_share_a_worker():
+    sandboxes = [wasm() for _ in range(20)]
+    try:
+        calls = [Background(lambda s=s, n=n: s.execute(f"{n} * 2")) for n, s in enumerate(sandboxes)]  # type: ignore[misc]  # defaults of a lambda have no types
+        assert [call.result().value for call in calls] == [str(n * 2) for n in range(20)]
+        assert len({sandbox.guest_pid for sandbox in sandboxes}) == 1
+    finally:
+        for sandbox in sandboxes:
+            sandbox.destroy()
