@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from _thread import allocate_lock
 
@@ -64,14 +65,22 @@ class PyodideKernel(Kernel):
         self._note = host.note
         self._bound = host.bound
         self._memory = host.memory
+        self._fix = host.fix
         self.add_methods({"put_file": self.put_file, "remove_file": self.remove_file, "install": self.install})
 
     def initialize(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         self._bound(params["file_bytes"])
+        if params.get("deterministic"):
+            import random
+
+            self._fix()
+            random.seed()
+            tempfile._name_sequence = None  # type: ignore[attr-defined]  # names that were begun before
         os.makedirs(ROOT, exist_ok=True)
         os.makedirs(params["environment"]["TMPDIR"], exist_ok=True)
         os.chdir(ROOT)
         reply = Kernel.initialize(self, params, body)
+        tempfile.tempdir = None  # our own files came before the session's environment
         # `site` has run, and what it would do a second time does not work here.
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, SiteOnDemand)]
         return reply

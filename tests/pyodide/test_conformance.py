@@ -65,7 +65,6 @@ def test_the_list_of_what_it_cannot_do_is_known():
         "undo": UnsupportedError,
         "fuel_budget": UnsupportedError,
         "network=True": UnsupportedError,
-        "deterministic": UnsupportedError,
         "mounts": UnsupportedError,
         "protect_state": UnsupportedError,
         "threads": CodeError,

@@ -122,6 +122,21 @@ def test_awaiting_works_without_an_event_loop_of_the_browser(shared: SessionSand
     assert shared.execute("async def f(): return 7\nasyncio.run(f())").value == "7"
 
 
+def test_a_deterministic_session_is_the_same_each_time(pyodide: runtime.Runtime):
+    code = (
+        "import random, time, uuid, os, datetime, tempfile\n"
+        "began = time.monotonic(); time.sleep(0.02); slept = time.monotonic() - began\n"
+        "(random.random(), time.time(), uuid.uuid4(), os.urandom(8), hash('abc'), datetime.datetime.now(), slept,"
+        " id(object()), list({'a', 'b', 'c'}), tempfile.mktemp())"
+    )
+    seen = set()
+    for _ in range(3):
+        with create_sandbox(backend="pyodide", deterministic=True) as sandbox:
+            seen.add(sandbox.execute(code).check().value)
+    assert len(seen) == 1
+    assert "datetime.datetime(2000, 1, 1" in str(seen)
+
+
 # -- time --------------------------------------------------------------------------------------
 
 

@@ -61,7 +61,7 @@ class PyodideBackend(Backend):
     """Sessions in a Deno process each."""
 
     name: ClassVar[str] = "pyodide"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"network", "packages", "links", "byte_names"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"network", "deterministic", "packages", "links", "byte_names"})
 
     @classmethod
     def probe(cls, **_: Any) -> Availability:
@@ -112,6 +112,7 @@ def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:
     return {
         "workspace": WORKSPACE,
         "file_bytes": policy.workspace_bytes,
+        "deterministic": policy.deterministic,
         "environment": {
             "HOME": HOME, "PWD": WORKSPACE, "TMPDIR": f"{HOME}/tmp", "LANG": "C.UTF-8", "MPLBACKEND": "Agg",
             **policy.environment,

@@ -4,6 +4,7 @@
 // Python runs on this thread and never gives it back: no promise of sandboxed code is ever settled here.
 import process from "node:process";
 import { followFiles } from "./files.mjs";
+import { makeDeterministic } from "./deterministic.mjs";
 import { addDevices } from "./devices.mjs";
 import { LENGTH, SIGNAL, WORDS } from "./ring.mjs";
 
@@ -50,7 +51,7 @@ const ENETUNREACH = 40, EOPNOTSUPP = 138;
 // Sockets of Emscripten are WebSockets; what their set-up throws would end the interpreter.
 Object.assign(python._module.SOCKFS.websocket_sock_ops, { connect: refuse(ENETUNREACH), listen: refuse(EOPNOTSUPP) });
 
-const { writeAll, setAlarm } = addDevices(python, control, bytes, stdout);
+const { writeAll, setAlarm, moveWith } = addDevices(python, control, bytes, stdout);
 const files = followFiles(python, "/app", (message) => writeAll(encoder.encode(JSON.stringify(message) + "\n")));
 python.setInterruptBuffer(new Uint8Array(control, SIGNAL * 4, 1));
 
@@ -60,7 +61,8 @@ python._api.fatal_error = (error) => {
 };
 const [begin, serve, recover] = python.globals.get("cloche_entries");
 python.globals.delete("cloche_entries");
-begin({ ...files, alarm: setAlarm, memory: () => python._module.HEAPU8.length });
+const fix = () => moveWith(makeDeterministic());
+begin({ ...files, alarm: setAlarm, fix, memory: () => python._module.HEAPU8.length });
 
 function leave(status) {
   files.send();

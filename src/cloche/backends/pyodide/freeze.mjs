@@ -8,7 +8,7 @@ for (const name of ["getuid", "geteuid", "getgid", "getegid"]) process[name] = (
 const { loadPyodide } = await import(`${folder}/pyodide.mjs`);
 const python = await loadPyodide({
   indexURL: decodeURIComponent(new URL(folder).pathname),
-  env: {},
+  env: { PYTHONHASHSEED: "0" }, // sessions of one snapshot have the same anyway
   _makeSnapshot: true,
 });
 python.FS.mkdir("/guest");
