@@ -108,21 +108,16 @@ class PyodideKernel(Kernel):
     # -- files of the host ---------------------------------------------------------------------
 
     def put_file(self, params: dict[str, Any], body: bytearray | None) -> Reply:
-        """A file (in pieces), a link or a folder, as it is in the host's copy of the workspace."""
+        """A file, a link or a folder, as it is in the host's copy of the workspace."""
         path = params["path"]
-        place = ROOT + "/" + path
-        if params.get("folder"):
-            os.makedirs(place, exist_ok=True)
-        else:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            first = not params.get("offset")
-            if first and os.path.lexists(place):
-                os.remove(place)
-            if "link" in params:
-                os.symlink(params["link"], place)
-            else:
-                with open(place, "ab") as file:
-                    file.write(body or b"")
+        try:
+            _put(ROOT + "/" + path, params, body)
+        except OSError:
+            _unlock(path)
+            try:
+                _put(ROOT + "/" + path, params, body)
+            except OSError:  # a cell has put something else in its place, and what it did stands
+                return {}, None
         self._note(path)
         return {}, None
 
@@ -164,6 +159,31 @@ class PyodideKernel(Kernel):
         else:
             reply["error"] = {"code": INTERNAL_ERROR, "message": "RecursionError"}
         link.send(reply)
+
+
+def _put(place: str, params: dict[str, Any], body: bytearray | None) -> None:
+    if params.get("folder"):
+        os.makedirs(place, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    if os.path.lexists(place):
+        os.remove(place)
+    if "link" in params:
+        os.symlink(params["link"], place)
+    else:
+        with open(place, "wb") as file:
+            file.write(body or b"")
+
+
+def _unlock(path: str) -> None:
+    """Take back what a cell did to the rights of the folders on the way."""
+    place = ROOT
+    for part in ["", *path.split("/")[:-1]]:
+        place = place + "/" + part if part else place
+        try:
+            os.chmod(place, 0o755)
+        except OSError:
+            return
 
 
 def main(argv: list[str]) -> None:

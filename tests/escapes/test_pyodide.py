@@ -1,0 +1,34 @@
+"""Pyodide holds: no technique has an effect on the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloche.backends.pyodide.backend import PyodideBackend
+from cloche.errors import BackendUnavailableError
+from cloche.escapes import Canaries, Technique, all_techniques, run_technique
+from cloche.pytest_plugin import chosen_backends
+
+AIMED_AT_IT = {"T52", "T62", "T65", "T68", "T70"}
+"""By files, links and the bridge to JavaScript; most others need what is not there, and are tried by
+``--backend=pyodide``: a start takes half a second of a processor."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "technique" in metafunc.fixturenames:
+        everything = "pyodide" in chosen_backends(metafunc.config)
+        cells = [each for each in all_techniques() if not each.is_probe and (everything or each.id in AIMED_AT_IT)]
+        metafunc.parametrize("technique", cells, ids=lambda each: f"{each.id}-{each.name}")
+
+
+@pytest.fixture(scope="module")
+def pyodide() -> None:
+    try:
+        PyodideBackend.set_up(print)
+    except BackendUnavailableError as exc:
+        pytest.skip(f"pyodide cannot be set up here: {exc.cause or exc.message}")
+
+
+def test_nothing_happens_to_the_host(technique: Technique, canaries: Canaries, pyodide: None) -> None:
+    outcome = run_technique(technique, canaries, backend="pyodide")
+    assert outcome.contained, (outcome.effects, outcome.saw)
