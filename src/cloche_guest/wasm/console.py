@@ -25,7 +25,9 @@ class ConsoleCapture(PipeCapture):
         self._kinds: dict[int, int | None] = {}
 
     def begin_session(self) -> None:
-        """Note what the descriptors are."""
+        """Note what the descriptors are. Written to once, so that WASI has given them out in every session alike."""
+        for target in (1, 2):
+            _write_nothing(target)
         self._kinds = {target: _kind(target) for target in (1, 2)}
 
     def end(self) -> None:
@@ -37,6 +39,13 @@ class ConsoleCapture(PipeCapture):
                 stream = open_notifying(self._notify, name)
                 setattr(self, "_" + name, stream)
                 setattr(sys, "__%s__" % name, stream)
+
+
+def _write_nothing(descriptor: int) -> None:
+    try:
+        _os.write(descriptor, b"")
+    except OSError:
+        pass
 
 
 def _kind(descriptor: int) -> int | None:

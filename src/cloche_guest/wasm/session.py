@@ -41,6 +41,8 @@ class ComponentKernel(Kernel):
         Kernel.__init__(self, link, capture)
         self.runner = MeteredRunner(self.space.names, link)
         self._bare_path: list[str] = []
+        self._always_open: set[int] = set()
+        self.add_methods({"open_files": self.open_files, "grow": self.grow})
 
     def initialize(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """As everywhere; then the search path of this wall."""
@@ -52,7 +54,17 @@ class ComponentKernel(Kernel):
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not SiteOnDemand]
         sys.path[:] = [*self._bare_path, *(params.get("path") or ()), params["workspace"]]
         sys.modules.pop("component", None)  # it could not be forgotten while it was imported
+        self._always_open = _open_descriptors()
         return reply
+
+    def open_files(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """How many the user has: they cannot be copied with the session."""
+        return {"count": len(_open_descriptors() - self._always_open)}, None
+
+    def grow(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Have so much more memory, before it is overwritten from outside."""
+        del bytearray(params["bytes"])[:]
+        return {}, None
 
     def execute(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Run one cell; with ``"setup": false`` without the paths that were added at the start."""
@@ -64,3 +76,15 @@ class ComponentKernel(Kernel):
             return Kernel.execute(self, params, body)
         finally:
             sys.path[:] = usual
+
+
+def _open_descriptors() -> set[int]:
+    """Those among the first hundred; more are not looked for."""
+    found = set()
+    for descriptor in range(100):
+        try:
+            _os.fstat(descriptor)
+        except OSError:
+            continue
+        found.add(descriptor)
+    return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.wasm import artefacts, building
 from cloche.backends.wasm.channel import WasmChannel
+from cloche.backends.wasm.copies import WasmCopy
 from cloche.backends.wasm.workers import Kind, workers
 from cloche.errors import BackendUnavailableError, ClocheError, ValueTransferError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cloche.policy import ExecutionPolicy
+    from cloche.session.channel import Channel
+    from cloche.session.copying import SessionCopy
     from cloche.session.workspace import Workspace
 
 UNMASK = "unset CLOCHE_MASK_LAYERS"
@@ -57,7 +60,7 @@ class WasmBackend(Backend):
     """Sessions of CPython as a WebAssembly component; or of a binary that is given (`wasm_binary_path`)."""
 
     name: ClassVar[str] = "wasm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({"fuel_budget", "network", "deterministic"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"fuel_budget", "network", "deterministic", "protect_state"})
     options: ClassVar[tuple[str, ...]] = ("wasm_binary_path", "site_packages")
 
     def __init__(
@@ -99,7 +102,11 @@ class WasmBackend(Backend):
             return Availability(False, f"there is no binary at {path}", "pass the path of a python.wasm")
         if not built and importlib.util.find_spec("componentize_py") is None:
             return Availability(False, "the guest is not built, and what builds it is not installed", artefacts.INSTALL)
-        return Availability(True, isolation=Isolation.METERED, layers=wasm_layers(), details=details)
+        lacking = () if sys.platform == "linux" else ("protect_state",)
+        return Availability(True, isolation=Isolation.METERED, layers=wasm_layers(), details=details, lacking=lacking)
+
+    def abilities(self) -> frozenset[str]:
+        return self.capabilities if sys.platform == "linux" else self.capabilities - {"protect_state"}
 
     def expected_isolation(self) -> Isolation:
         return Isolation.METERED
@@ -127,6 +134,10 @@ class WasmBackend(Backend):
             raise BackendUnavailableError("the wasm backend needs wasmtime", remedy=artefacts.INSTALL)
         self._binary = building.ensure(self._given, building.on_terminal())
         _known[self._given] = self._binary
+
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> WasmCopy:
+        assert isinstance(channel, WasmChannel)
+        return WasmCopy(channel)
 
     def refuse_context(self, context: Any, policy: ExecutionPolicy) -> None:
         if type(context) is not str:

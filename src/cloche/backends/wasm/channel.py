@@ -35,7 +35,10 @@ class WasmChannel(Channel):
     isolation = Isolation.METERED
 
     def __init__(self, worker: Worker, workspace: Workspace, options: dict[str, Any]) -> None:
-        self._worker = worker
+        self.worker = worker
+        self.options = options
+        self.last = Entry()
+        """What the ledger said when this session was closed."""
         self._owner = os.getpid()
         self._exit: Exit | None = None
         self._told: float | None = None
@@ -64,7 +67,7 @@ class WasmChannel(Channel):
                 theirs.callback(os.close, writer)
                 readers.append(reader)
                 writers.append(writer)
-            self._slot = self._worker.open([far.fileno(), *writers], options)
+            self._slot = self.worker.open([far.fileno(), *writers], options)
         wire.setblocking(False)
         self.wire = wire
         self.stdout, self.stderr = readers
@@ -72,23 +75,23 @@ class WasmChannel(Channel):
     @property
     def pid(self) -> int:
         """The worker's process, which other sessions share."""
-        return self._worker.pid
+        return self.worker.pid
 
     def interrupt(self, *, insist: bool) -> None:
         if self._owner == os.getpid():
-            self._worker.interrupt(self._slot, insist=insist)
+            self.worker.interrupt(self._slot, insist=insist)
 
     def kill(self) -> None:
         if self._owner != os.getpid() or self._exit is not None or self._told is not None:
             return
         self._told = time.monotonic()
-        self._worker.end(self._slot)
+        self.worker.end(self._slot)
         chores.after(PATIENCE, self._insist)
 
     def _insist(self) -> None:
         """It was told to end. Where it waits in the system, only the end of the whole process helps."""
         if self._owner == os.getpid() and not self._closed and self.reap(0) is None:
-            self._worker.kill()
+            self.worker.kill()
 
     def reap(self, timeout: float) -> Exit | None:
         until = time.monotonic() + timeout
@@ -96,10 +99,10 @@ class WasmChannel(Channel):
             entry = self._entry()
             if entry.end is not End.NOT:
                 self._exit = _exit(entry)
-            elif not self._worker.alive:
+            elif not self.worker.alive:
                 self._exit = Exit(reason="its worker process has ended")
             elif self._told is not None and time.monotonic() > self._told + PATIENCE:
-                self._worker.kill()
+                self.worker.kill()
             elif time.monotonic() >= until:
                 break
             else:
@@ -107,12 +110,12 @@ class WasmChannel(Channel):
         return self._exit
 
     def _entry(self) -> Entry:
-        return self._worker.ledger.read(self._slot)
+        return self.worker.ledger.read(self._slot)
 
     def cpu_seconds(self) -> float | None:
         thread = self._entry().thread
         try:
-            with open(f"/proc/{self._worker.pid}/task/{thread}/stat", "rb") as handle:
+            with open(f"/proc/{self.worker.pid}/task/{thread}/stat", "rb") as handle:
                 fields = handle.read().rpartition(b")")[2].split()
             return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
         except (OSError, IndexError, ValueError):
@@ -128,7 +131,8 @@ class WasmChannel(Channel):
         if self._owner == os.getpid():
             self.kill()
             self.reap(PATIENCE + 5.0)
-            self._worker.release(self._slot)
+            self.last = self._entry()
+            self.worker.release(self._slot)
         self._closed = True
         self.wire.close()
         for descriptor in (self.stdout, self.stderr):

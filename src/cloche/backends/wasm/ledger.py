@@ -17,7 +17,7 @@ from typing import Any
 SLOTS = 4096
 """Sessions of one worker at a time."""
 SIZE = 256
-_FIELDS = struct.Struct("<QQQIiH")  # fuel, memory, thread, end, status, length of the text
+_FIELDS = struct.Struct("<QQQQIiH")  # fuel, memory, thread, copy, end, status, length of the text
 _TEXT = SIZE - _FIELDS.size
 
 
@@ -47,6 +47,8 @@ class Entry:
     """Size of the guest's memory, which never shrinks."""
     thread: int = 0
     """The thread of the worker that runs it."""
+    copy: int = 0
+    """The number of the last copy that was made of it."""
     end: End = End.NOT
     status: int = 0
     text: str = ""
@@ -67,17 +69,19 @@ class Ledger:
 
     def read(self, slot: int) -> Entry:
         """What is known of a session."""
-        fuel, memory, thread, end, status, length = _FIELDS.unpack_from(self._memory, slot * SIZE)
+        fuel, memory, thread, copy, end, status, length = _FIELDS.unpack_from(self._memory, slot * SIZE)
         start = slot * SIZE + _FIELDS.size
         text = self._memory[start : start + length].decode("utf-8", "replace") if length else ""
-        return Entry(fuel, memory, thread, End(end), status, text)
+        return Entry(fuel, memory, thread, copy, End(end), status, text)
 
     def write(self, slot: int, entry: Entry) -> None:
         """Replace what is known. The text first: whoever sees an end must find its reason."""
         data = entry.text.encode("utf-8", "replace")[:_TEXT]
         start = slot * SIZE + _FIELDS.size
         self._memory[start : start + len(data)] = data
-        values: tuple[Any, ...] = (entry.fuel, entry.memory, entry.thread, entry.end, entry.status, len(data))
+        values: tuple[Any, ...] = (
+            entry.fuel, entry.memory, entry.thread, entry.copy, entry.end, entry.status, len(data),
+        )  # fmt: skip
         _FIELDS.pack_into(self._memory, slot * SIZE, *values)
 
     def close(self) -> None:

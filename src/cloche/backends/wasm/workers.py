@@ -110,6 +110,10 @@ class Worker:
         """End a session."""
         self._send({"end": slot})
 
+    def forget(self, copy: int) -> None:
+        """A copy is not wanted any more."""
+        self._send({"forget": copy})
+
     def release(self, slot: int) -> None:
         """A session has ended, and nobody will ask about it any more."""
         with self._lock:

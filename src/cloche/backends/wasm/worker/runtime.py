@@ -15,6 +15,7 @@ from cloche.backends.wasm.worker.virtual import add_virtual_world
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cloche.backends.wasm.worker.images import Image
     from cloche.backends.wasm.worker.session import Session
     from cloche.backends.wasm.worker.trigger import Trigger
 
@@ -40,6 +41,8 @@ class Runtime:
         self.making = threading.Lock()
         """Held while a session is made: the newest memory is then its own."""
         self.mappings = Mappings(compiled)
+        self.images: dict[int, Image] = {}
+        """Copies of sessions, by number."""
         self._linkers: dict[bool, Linker] = {}
 
     def linker(self, *, deterministic: bool) -> Linker:

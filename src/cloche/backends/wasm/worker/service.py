@@ -50,6 +50,8 @@ def _serve(line: ControlLine, ledger: Ledger) -> None:
             threading.Thread(target=session.run, args=(stdout, stderr), daemon=True).start()
         elif "interrupt" in message:
             sessions[message["interrupt"]].interrupt(insist=message["insist"])
+        elif "forget" in message:
+            runtime.images.pop(message["forget"], None)
         elif "end" in message:
             sessions[message["end"]].end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from wasmtime import ExitTrap, Store, WasiConfig, WasmtimeError
 from cloche.backends.wasm.ledger import End, Entry, Ledger
 from cloche.backends.wasm.worker.epochs import on_every_epoch
 from cloche.backends.wasm.worker.frames import FrameSource
+from cloche.backends.wasm.worker.images import Image, copy_memory, restore_memory
 from cloche.backends.wasm.worker.memory import LinearMemory
 from cloche.backends.wasm.worker.virtual import BIRTH, FUEL_PER_NANOSECOND, SECOND, Chance, DateTime
 
@@ -28,6 +30,7 @@ ALLOWANCE = 2_000_000_000
 """Fuel of the kernel's own work for one request, where the user's is limited: its code runs between two marks."""
 ALLOWANCE_PER_CHARACTER = 100_000
 PIECE = 1 << 20
+COPYING = (b'{"jsonrpc":"2.0","method":"branch"', b'{"jsonrpc":"2.0","method":"resume"')
 
 
 class Session:
@@ -49,6 +52,7 @@ class Session:
         self.memory: LinearMemory | None = None
         self._attached: list[bytes] = []
         self._attached_size = 0
+        self._greeting = b""
         # -- fuel
         self._budget: int = options.get("fuel") or UNLIMITED
         self._marks = 0
@@ -72,6 +76,8 @@ class Session:
         end = Entry(end=End.FAILED)
         try:
             self._instantiate(stdout, stderr)
+            if self._options.get("copy"):
+                self._return_to(self._options["copy"])
             self._note(thread=threading.get_native_id(), memory=self._memory_size())
             end = self._serve_all()
         except (WasmtimeError, OSError, MemoryError) as exc:
@@ -130,12 +136,47 @@ class Session:
                 return Entry(end=End.ENDED)
             line, body = found
             try:
+                if line.startswith(COPYING):
+                    self._serve_copying(line)
+                    continue
+                if not self._greeting:
+                    self._greeting = line
                 reply = self._call(line, body)
             except WasmtimeError as exc:
                 return self._verdict(exc)
             self._note(fuel=self._used, memory=self._memory_size())
             if reply:
                 self._wire.sendall(b"".join([reply.encode(), b"\n", *self._attached]))
+
+    def _serve_copying(self, line: bytes) -> None:
+        """What concerns copies of this session is not the guest's to answer."""
+        message = json.loads(line)
+        if message["method"] == "branch":
+            self._copy(message["params"]["copy"])
+        if "id" in message:
+            reply = {"jsonrpc": "2.0", "id": message["id"], "result": {}}
+            self._wire.sendall(json.dumps(reply).encode() + b"\n")
+
+    def _copy(self, number: int) -> None:
+        """Keep what the guest is now; with files open it cannot be kept."""
+        asked = self._call(b'{"jsonrpc":"2.0","id":0,"method":"open_files","params":{}}', None)
+        if self.memory is None or json.loads(asked).get("result", {}).get("count") != 0:
+            return
+        image = Image(0, self._greeting, self._total, self._slept)
+        copy_memory(self.memory, image)
+        self._runtime.images[number] = image
+        self._note(copy=number)
+
+    def _return_to(self, number: int) -> None:
+        """Be what another session was when that copy was made."""
+        image = self._runtime.images[number]
+        self._call(image.greeting, None)
+        assert self.memory is not None
+        missing = image.size - self.memory.size()
+        if missing > 0:
+            self._call(b'{"jsonrpc":"2.0","id":0,"method":"grow","params":{"bytes":%d}}' % missing, None)
+        restore_memory(self.memory, image)
+        self._greeting, self._total, self._slept = image.greeting, image.total, image.slept
 
     def _call(self, line: bytes, body: bytearray | None) -> str:
         """Have the guest serve one request."""
