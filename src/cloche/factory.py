@@ -101,9 +101,9 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
     demanded = policy.minimum_isolation if policy.minimum_isolation is not None else AUTO_MINIMUM
     skipped: dict[str, str] = {}
     remedies: list[str] = []
-    for name in AUTO_ORDER:
-        if name not in _builtin_backends():
-            continue
+    order = [name for name in AUTO_ORDER if name in _builtin_backends()]
+    while order:
+        name = order.pop(0)
         backend = find_backend(name)
         availability = backend.probe(**{key: value for key, value in options.items() if key in backend.options})
         able = backend.capabilities.difference(availability.lacking)
@@ -112,6 +112,9 @@ def choose_backend(policy: ExecutionPolicy, options: Mapping[str, Any]) -> tuple
             skipped[name] = "runs a Python of its own, and another one was named"
         elif not availability.available:
             skipped[name] = availability.reason
+            if name == "native" and "pyodide" in order:  # no Python: it stands in, as it brings everything along
+                order.remove("pyodide")
+                order.insert(0, "pyodide")
             if name != "daemon":  # which would not stand behind a better wall
                 remedies.append(availability.remedy)
         elif lacking:

@@ -75,7 +75,7 @@ def test_a_live_session_is_listed_and_left_alone(cloche: Cloche) -> None:
 
 def test_a_session_that_has_no_guest_yet_is_live(cloche: Cloche) -> None:
     code = (
-        "import cloche, sys\ns = cloche.create_sandbox()\ns.put_file('a', b'')\n"
+        "import cloche, sys\ns = cloche.create_sandbox(backend='native')\ns.put_file('a', b'')\n"
         "print('ready', flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(

@@ -10,6 +10,7 @@ from cloche.backends.daemon.link import links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.conformance.fixtures import cloche_api, open_sandbox, portal, run_on, sandbox
 from cloche.daemon import lifecycle
+from cloche.pytest_plugin import chosen_backends
 
 __all__ = ["cloche_api", "open_sandbox", "portal", "sandbox"]
 
@@ -22,9 +23,31 @@ BACKENDS = (
 )
 
 
+BOTH_APIS = ("native", "jail")
+LOOP_TOPICS = ("test_cancel", "test_bridges", "test_batches", "test_lifecycle", "test_parity")
+"""The two APIs differ in their drivers, which know nothing of backends. So all of it runs on both for the walls that
+most people have, and for the others what an event loop matters for. ``pytest --pyargs cloche.conformance
+--backend=NAME`` runs everything."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each behaviour on each backend, on both APIs."""
+    """Each behaviour on each backend."""
     run_on(metafunc, BACKENDS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """See `BOTH_APIS`."""
+    if chosen_backends(config):
+        return
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        called = getattr(getattr(item, "callspec", None), "params", {})
+        topic = getattr(getattr(item, "function", None), "__module__", "").rpartition(".")[2]
+        again = called.get("cloche_api") == "async" and called.get("cloche_backend") not in BOTH_APIS
+        (left if again and topic not in LOOP_TOPICS else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +57,12 @@ def running_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SOCKET_VARIABLE, str(places.socket))
         lifecycle.start(places, [])
-        yield places
-        links.close()
-        lifecycle.stop(places)
+    yield places
+    links.close()
+    lifecycle.stop(places)
 
 
 @pytest.fixture(autouse=True)
-def daemon_where_it_is_wanted(request: pytest.FixtureRequest) -> None:
+def daemon_where_it_is_wanted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "cloche_backend" in request.fixturenames and request.getfixturevalue("cloche_backend") == "daemon":
-        request.getfixturevalue("running_daemon")
+        monkeypatch.setenv(SOCKET_VARIABLE, str(request.getfixturevalue("running_daemon").socket))

@@ -7,6 +7,7 @@ import pytest
 import cloche
 from cloche.backends.native import NativeBackend
 from cloche.backends.pyodide import runtime
+from cloche.backends.wasm.backend import WasmBackend
 from cloche.errors import BackendUnavailableError
 from cloche.factory import choose_backend
 from cloche.policy import ExecutionPolicy
@@ -32,5 +33,6 @@ def test_an_interpreter_that_was_named_is_not_passed_over_for_another(no_python:
 
 def test_auto_does_not_count_on_a_deno_that_is_not_there(no_python: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(runtime.NAMED, "/nonexistent/deno")
+    monkeypatch.setattr(WasmBackend, "probe", classmethod(lambda cls, **_: Availability(False, "no wasmtime")))
     with pytest.raises(BackendUnavailableError, match="there is no Deno at /nonexistent/deno"):
         choose_backend(ExecutionPolicy(), {})

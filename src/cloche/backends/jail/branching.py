@@ -143,6 +143,7 @@ class JailSavepoint(SessionCopy):
         if not seat.is_clear():
             raise BranchError("the session's PID 1 does not answer")
         self.conclude()
+        self._channel.ends.greet(UP_PATIENCE)
         self._forget()
         self._files.put_back()
         self._files.close()

@@ -10,10 +10,12 @@ from contextlib import suppress
 
 from cloche.backends.native import capture_pipe
 from cloche.errors import BranchError
+from cloche.session.frames import encode_frame
 from cloche_guest.jail import messages
 
 SOCKET_BUFFER = 1 << 20
 _CREDENTIALS = struct.Struct("3i")
+_SHORT = 1024
 _LEAST_DEPTH = 3
 """Process namespaces of a worker, counted from ours: ours, the jail's, the seat's."""
 
@@ -58,6 +60,21 @@ class Ends:
             if descriptor >= 0:
                 os.close(descriptor)
         self.stdout = self.stderr = -1
+
+    def greet(self, patience: float) -> None:
+        """Have a copy that has waited answer once: one that was killed a moment ago may still look alive."""
+        heard = b""
+        with suppress(OSError):  # what cannot be written will not be answered either
+            self.wire.send(encode_frame({"jsonrpc": "2.0", "id": 0, "method": "ping", "params": {}}))
+        while not heard.endswith(b"\n") and len(heard) < _SHORT:
+            if not readable(self.wire.fileno(), patience):
+                break
+            try:
+                heard += self.wire.recv(_SHORT) or b"\n"
+            except OSError:
+                break
+        if not heard.startswith(b"{"):
+            raise BranchError("the copy of the session has ended")
 
     def identify(self, patience: float) -> int:
         """A handle of the copy that lives at the other end, by the system's word on who wrote to us.
