@@ -18,6 +18,8 @@ from cloche_guest.codes import INTERNAL_ERROR
 from cloche_guest.idle_loop import use_idle_loop
 from cloche_guest.imports import SiteOnDemand
 from cloche_guest.kernel import Kernel
+from cloche_guest.plain_json import dumps
+from cloche_guest.rehearsal import CELL
 from cloche_guest.wire import Wire
 
 TYPE_CHECKING = False
@@ -215,6 +217,19 @@ class Session:
         sys.path[:] = [entry for entry in sys.path if entry]  # a file of the workspace must not stand for a module
         signals.install()
         self.kernel = PyodideKernel(link, capture, host)
+        if host.mayRehearse:  # nobody waits for us yet
+            self.rehearse()
+
+    def rehearse(self) -> None:
+        """Serve what a host asks first: code is compiled when it is first used. Leaves nothing behind."""
+        kernel = self.kernel
+        names = set(kernel.space.names)
+        greeting = {"file_bytes": 0, "environment": {"TMPDIR": "/tmp"}, "context": {"none": True}, "tools": []}
+        for method, params in (("initialize", greeting), ("execute", {"code": CELL, "cell": 0, "live": False})):
+            reply, _ = kernel.answer({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}, None)
+            dumps(reply)
+        for name in set(kernel.space.names) - names:
+            del kernel.space.names[name]
 
     def serve(self) -> None:
         """Until the host goes away or says `shutdown`."""

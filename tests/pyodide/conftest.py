@@ -8,18 +8,21 @@ import pytest
 
 from cloche import SessionSandbox, create_sandbox
 from cloche.backends.pyodide import release, runtime
+from cloche.backends.pyodide.backend import PyodideBackend
 from cloche.errors import BackendUnavailableError
 
 
 @pytest.fixture(scope="session")
-def pyodide() -> runtime.Runtime:
+def pyodide() -> Iterator[runtime.Runtime]:
     """What sessions are started from; the npm registry is asked for it once."""
     try:
-        return runtime.ready() or runtime.set_up(print)
+        found = runtime.ready() or runtime.set_up(print)
     except BackendUnavailableError as exc:
         if release.GIVEN in str(exc.remedy):
             pytest.skip(f"the npm registry cannot be reached from here: {exc.cause}")
         raise
+    yield found
+    PyodideBackend.shut_down()
 
 
 @pytest.fixture(scope="module")

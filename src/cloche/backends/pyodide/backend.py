@@ -12,7 +12,7 @@ from cloche.backends.pyodide import release, runtime
 from cloche.backends.pyodide.channel import PyodideChannel
 from cloche.backends.pyodide.confinement import can_confine
 from cloche.backends.pyodide.packages import provide
-from cloche.backends.pyodide.process import Kind
+from cloche.backends.pyodide.process import DenoProcess, Kind
 from cloche.backends.pyodide.spares import spares
 from cloche.errors import ClocheError, StartError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -101,7 +101,9 @@ class PyodideBackend(Backend):
             archive = _within(timeout, "packages are still being fetched", fetch).read_bytes()
         layers = tuple(layer.name for layer in pyodide_layers() if layer.active)
         try:
-            process = spares.claim(Kind(found, policy.memory_bytes, layers))
+            kind = Kind(found, policy.memory_bytes, layers)
+            # one that has rehearsed has other addresses than one that has not
+            process = DenoProcess(kind) if policy.deterministic else spares.claim(kind)
         except OSError as exc:
             raise StartError(f"{found.deno} could not be started", cause=str(exc)) from None
         process.wire.setblocking(False)

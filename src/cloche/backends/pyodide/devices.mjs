@@ -80,6 +80,7 @@ export function addDevices({ FS }, control, bytes, stdout) {
       pass(milliseconds);
       alarm = now() + milliseconds;
     },
+    isIdle: () => !readable(),
     // Sleeps move another clock too.
     moveWith(move) {
       pass = move;

@@ -1,4 +1,4 @@
-// Runs the guest's kernel in Pyodide: driver.mjs FOLDER SNAPSHOT (file URLs). Descriptor 0 is the wire's input (see
+// Runs the guest's kernel in Pyodide: driver.mjs FOLDER SNAPSHOT [ahead] (file URLs). Descriptor 0 is the wire's input (see
 // reader.mjs), 1 its output.
 //
 // Python runs on this thread and never gives it back: no promise of sandboxed code is ever settled here.
@@ -9,7 +9,8 @@ import { addDevices } from "./devices.mjs";
 import { LENGTH, SIGNAL, WORDS } from "./ring.mjs";
 
 const FATAL = 134; // an aborted process
-const [folder, snapshot] = Deno.args;
+const LARGE = 1 << 20; // bytes of a program that can only be the interpreter
+const [folder, snapshot, ahead] = Deno.args;
 const { stdout, stderr, exit } = Deno;
 const encoder = new TextEncoder();
 
@@ -20,6 +21,16 @@ reader.postMessage({ control, bytes });
 // Python asks for these through C, where a refused permission would end the interpreter.
 for (const name of ["getuid", "geteuid", "getgid", "getegid"]) process[name] = () => 1000;
 process.getBuiltinModule("node:child_process").spawnSync = () => ({ status: 127, signal: null }); // os.system
+
+// What other threads can do is begun first: reading the snapshot, compiling the interpreter.
+const memory = Deno.readFile(new URL(snapshot));
+const compiled = Deno.readFile(new URL(`${folder}/pyodide.asm.wasm`)).then((code) => WebAssembly.compile(code));
+const { instantiate } = WebAssembly;
+WebAssembly.instantiate = async (code, imports) => {
+  if (!(code.byteLength > LARGE)) return instantiate(code, imports);
+  const module = await compiled;
+  return { module, instance: await instantiate(module, imports) };
+};
 
 const read = (name) => Deno.readTextFileSync(new URL(`${folder}/${name}`));
 // Imported as a module, its largest part would be taken apart by Deno each time; as a script it is not.
@@ -36,8 +47,9 @@ const python = await loadPyodide({
   env: {},
   createPyodideModule,
   lockFileContents,
-  _loadSnapshot: Deno.readFileSync(new URL(snapshot)),
+  _loadSnapshot: memory,
 });
+WebAssembly.instantiate = instantiate;
 // From here on nothing on this machine can be read, by us or by anybody in here.
 Deno.permissions.revokeSync({ name: "read" });
 
@@ -51,7 +63,7 @@ const ENETUNREACH = 40, EOPNOTSUPP = 138;
 // Sockets of Emscripten are WebSockets; what their set-up throws would end the interpreter.
 Object.assign(python._module.SOCKFS.websocket_sock_ops, { connect: refuse(ENETUNREACH), listen: refuse(EOPNOTSUPP) });
 
-const { writeAll, setAlarm, moveWith } = addDevices(python, control, bytes, stdout);
+const { writeAll, setAlarm, moveWith, isIdle } = addDevices(python, control, bytes, stdout);
 const files = followFiles(python, "/app", (message) => writeAll(encoder.encode(JSON.stringify(message) + "\n")));
 python.setInterruptBuffer(new Uint8Array(control, SIGNAL * 4, 1));
 
@@ -62,7 +74,8 @@ python._api.fatal_error = (error) => {
 const [begin, serve, recover] = python.globals.get("cloche_entries");
 python.globals.delete("cloche_entries");
 const fix = () => moveWith(makeDeterministic());
-begin({ ...files, alarm: setAlarm, fix, memory: () => python._module.HEAPU8.length });
+const mayRehearse = ahead !== undefined && isIdle();
+begin({ ...files, mayRehearse, alarm: setAlarm, fix, memory: () => python._module.HEAPU8.length });
 
 function leave(status) {
   files.send();

@@ -62,7 +62,8 @@ class PacketSocket(socket.socket):
 class DenoProcess:
     """A session's process, started and not yet spoken to."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, *, ahead: bool = False) -> None:
+        """`ahead`: nobody waits for it yet, so it may rehearse."""
         with ExitStack() as ours, ExitStack() as theirs:
             near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self.wire = ours.enter_context(PacketSocket(fileno=near.detach()))
@@ -75,7 +76,7 @@ class DenoProcess:
             for line in lines:
                 theirs.callback(os.close, line)
             self.popen = subprocess.Popen(
-                kind.command(), stdin=far.fileno(), stdout=far.fileno(), stderr=err,
+                [*kind.command(), *(["ahead"] if ahead else [])], stdin=far.fileno(), stdout=far.fileno(), stderr=err,
                 pass_fds=lines, process_group=0, cwd="/", env=ENVIRONMENT,
             )  # fmt: skip
             for line in lines:

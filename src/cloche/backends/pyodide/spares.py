@@ -6,6 +6,7 @@ a short time: a program that opens one session should not pay for two.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -73,7 +74,7 @@ class Spares:
                 self._spare = None
             if self._spare is None:
                 try:
-                    self._spare = kind, DenoProcess(kind)
+                    self._spare = kind, DenoProcess(kind, ahead=True)
                 except OSError:  # no process or descriptor is left: the next session will say so
                     return
         chores.after(KEPT, lambda: self._expire(turn))
@@ -95,3 +96,4 @@ class Spares:
 
 
 spares = Spares()
+atexit.register(spares.close)
