@@ -80,6 +80,7 @@ FLAVOURS = {
     "guest": (MODULES, "start", (), "start"),
     "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
     "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
+    "stock": ((*MODULES, "wasm", "wasm.session", "wasm.stock"), "wasm.stock", (), "wasm.stock"),
     "wasm": ((*MODULES, "idle_loop", *WASM_MODULES), "wasm.start", (), "wasm.start"),
 }
 """What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""

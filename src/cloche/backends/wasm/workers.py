@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cloche.backends.interpreter import guest_folder
 from cloche.backends.interpreter import locate as locate_interpreter
 from cloche.backends.lifeline import kill_group_at_end, lifeline
 from cloche.backends.wasm.artefacts import Binary
@@ -75,7 +76,8 @@ class Worker:
         limits = {"core": 0}
         if "rlimits" in kind.layers:
             limits |= {"fsize": kind.file_bytes, "nofile": OPEN_FILES}
-        self._send({"compiled": str(kind.binary.compiled), "trigger": facts["trigger"], "limits": limits})
+        settings = {"kind": kind.binary.kind, "compiled": str(kind.binary.compiled), "trigger": facts["trigger"]}
+        self._send({**settings, "guest": str(guest_folder()), "limits": limits})
 
     @property
     def pid(self) -> int:

@@ -9,12 +9,13 @@ def main(arguments: list[str]) -> None:
     """Leaves the compiled guest where it was wanted."""
     component, compiled, *path = arguments
     sys.path += path
-    from cloche.backends.wasm.worker.trial import compile_component, try_out
+    from cloche.backends.wasm.worker.trial import compile_component, is_module, try_out
 
     compile_component(component, compiled)
     import json
 
-    print(json.dumps(try_out(compiled)))  # noqa: T201 - the host reads it
+    facts = {"python": None, "trigger": None} if is_module(component) else try_out(compiled)
+    print(json.dumps(facts))  # noqa: T201 - the host reads it
 
 
 if __name__ == "__main__":

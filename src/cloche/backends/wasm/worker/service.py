@@ -37,15 +37,14 @@ def _serve(line: ControlLine, ledger: Ledger) -> None:
     settings = first[0]
     _limit(settings["limits"])
     threading.stack_size(THREAD_STACK)
-    trigger = settings.get("trigger")
-    runtime = Runtime(settings["compiled"], None if trigger is None else Trigger(**trigger))
+    runtime, kind = _runtime(settings)
     sessions: dict[int, Session] = {}
     while (found := line.receive()) is not None:
         message, descriptors = found
         if "open" in message:
             slot = message["open"]
             wire, stdout, stderr = descriptors
-            session = Session(runtime, ledger, slot, socket.socket(fileno=wire), message["options"])
+            session = kind(runtime, ledger, slot, socket.socket(fileno=wire), message["options"])
             sessions[slot] = session
             threading.Thread(target=session.run, args=(stdout, stderr), daemon=True).start()
         elif "interrupt" in message:
@@ -54,6 +53,16 @@ def _serve(line: ControlLine, ledger: Ledger) -> None:
             runtime.images.pop(message["forget"], None)
         elif "end" in message:
             sessions[message["end"]].end()
+
+
+def _runtime(settings: Mapping[str, Any]) -> tuple[Any, type[Session]]:
+    """What sessions are made of, and what kind of sessions."""
+    if settings["kind"] == "module":
+        from cloche.backends.wasm.worker.stock import StockRuntime, StockSession
+
+        return StockRuntime(settings["compiled"], settings["guest"]), StockSession
+    trigger = settings.get("trigger")
+    return Runtime(settings["compiled"], None if trigger is None else Trigger(**trigger)), Session
 
 
 def _limit(limits: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
+from wasmtime import Module
 from wasmtime.component import Component
 
 from cloche.backends.wasm.engine import THREAD_STACK, make_engine
@@ -25,9 +26,15 @@ PATIENCE = 10.0
 
 def compile_component(component: str, compiled: str) -> None:
     """Machine code for this processor, for us alone."""
-    data = Component.from_file(make_engine(), component).serialize()
+    data = (Module if is_module(component) else Component).from_file(make_engine(), component).serialize()
     with open(os.open(compiled, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
+
+
+def is_module(path: str) -> bool:
+    """Whether it is a bare module, and not a component."""
+    with open(path, "rb") as file:
+        return file.read(8)[4:] == b"\x01\x00\x00\x00"
 
 
 def try_out(compiled: str) -> dict[str, Any]:
