@@ -62,7 +62,9 @@ class Choices:
         if self.mount:
             given["mounts"] = self.mount
         try:
-            return create_sandbox(**given)
+            sandbox = create_sandbox(**given)
+            _set_up(sandbox.backend)
+            return sandbox
         except TypeError as exc:  # an option in the configuration file that this backend does not have
             raise RequestError(str(exc), remedy="cloche config shows the file in effect") from None
 
@@ -91,6 +93,14 @@ class Choices:
             sandbox.put_file(placement.target, placement.read())
         if self.context is not None:
             sandbox.initialize(read_context(self.context))
+
+
+def _set_up(backend: str) -> None:
+    """A first session would do it too, but in silence and within its deadline."""
+    from cloche.cli.terminal import Terminal
+    from cloche.factory import find_backend
+
+    find_backend(backend).set_up(lambda step: Terminal().note(f"{backend}: {step} ..."))
 
 
 def _refuse_missing_interpreter(python: str) -> None:
