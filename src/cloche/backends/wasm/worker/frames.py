@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import time
 from collections import deque
@@ -16,6 +17,7 @@ _ATTACHMENT = b'"attachment":'
 _CHUNK = 1 << 18
 SPIN = 0.0001
 """Seconds of looking before sleeping: to be woken costs as much as a small cell takes."""
+_yield = getattr(os, "sched_yield", int)
 
 
 class FrameSource:
@@ -81,7 +83,7 @@ class FrameSource:
         if self._started:
             end = time.perf_counter() + SPIN
             while not self._poll.poll(0) and time.perf_counter() < end:
-                pass
+                _yield()  # the host may be waiting for this very processor
         try:
             return self._wire.recv(_CHUNK)
         except OSError:
