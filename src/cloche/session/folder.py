@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -27,13 +28,14 @@ class SessionFolder:
         root = None if given is None else given_folder(given)
         self.id = os.urandom(6).hex()
         self.path = sessions_dir() / self.id
-        self.path.mkdir(mode=0o700)
-        home = self.path / "home"
-        (home / "tmp").mkdir(parents=True)
+        self._place = str(self.path)  # paths as plain text: this is a good part of what a quick session takes
+        os.mkdir(self._place, 0o700)
+        os.mkdir(f"{self._place}/home")
+        os.mkdir(f"{self._place}/home/tmp")
         if root is None:
             root = self.path / "work"
-            root.mkdir()
-        self.workspace = Workspace(root, private=given is None, home=home)
+            os.mkdir(f"{self._place}/work")
+        self.workspace = Workspace(root, private=given is None, home=self.path / "home")
         self._backend = backend
         self._owner = os.getpid()
         self.record(None)  # a session that has no guest yet is nobody's leftover
@@ -44,17 +46,21 @@ class SessionFolder:
             "id": self.id,
             "backend": self._backend,
             "host_pid": os.getpid(),
-            "host_started": process_start(os.getpid()),
+            "host_started": _own_start(os.getpid()),
             "guest_pid": guest_pid,
             "guest_started": process_start(guest_pid) if guest_pid else None,
             "workspace": str(self.workspace.root),
             "created": time.time(),
         }
         # A new file, then switched: the guest can reach this folder, and could have put a pipe in the record's place.
-        fresh = self.path / f".{RECORD}.{os.urandom(4).hex()}"
+        fresh = f"{self._place}/.{RECORD}.{os.urandom(4).hex()}"
         with suppress(OSError):  # a session that cannot be listed still works
-            fresh.write_text(json.dumps(data), "utf-8")
-            fresh.replace(self.path / RECORD)
+            file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, json.dumps(data).encode())
+            finally:
+                os.close(file)
+            os.replace(fresh, f"{self._place}/{RECORD}")
 
     def remove(self) -> None:
         """Remove everything but a workspace that was given. A forked child leaves its parent's session alone."""
@@ -142,6 +148,12 @@ def process_start(pid: int) -> int | None:
         return None if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, IndexError, ValueError):
         return None
+
+
+@functools.cache
+def _own_start(pid: int) -> int | None:
+    """Of this process; a forked child has another number."""
+    return process_start(pid)
 
 
 def _read_record(path: Path) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
@@ -38,6 +39,7 @@ def _serve(line: ControlLine, ledger: Ledger) -> None:
     _limit(settings["limits"])
     threading.stack_size(THREAD_STACK)
     runtime, kind = _runtime(settings)
+    gc.freeze()  # what was imported need not be walked again and again
     sessions: dict[int, Session] = {}
     while (found := line.receive()) is not None:
         message, descriptors = found
