@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,9 @@ class Runtime:
         return [str(self.folder), str(self.snapshot), _programs()]
 
 
+_looking = threading.Lock()
+
+
 def _programs() -> str:
     return os.path.realpath(os.path.dirname(__file__))
 
@@ -78,7 +82,8 @@ def find_deno() -> str:
     try:
         from deno import find_deno_bin
 
-        return os.path.realpath(str(find_deno_bin()))
+        with _looking:  # it asks sysconfig, which answers a second thread before it knows
+            return os.path.realpath(str(find_deno_bin()))
     except (ImportError, OSError):
         found = shutil.which("deno")
     if found is None:
