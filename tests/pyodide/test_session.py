@@ -202,8 +202,10 @@ for _ in range(2):
     threading.Thread(target=run).start()
 """
     host = run_script(code)
-    watched = [open_process(int(read_line(host))) for _ in range(2)]
-    host.kill()
+    try:
+        watched = [open_process(int(read_line(host))) for _ in range(2)]
+    finally:
+        host.kill()
     assert [has_ended(process) for process in watched] == [True] * 2
     host.communicate()
 
