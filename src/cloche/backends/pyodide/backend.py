@@ -65,8 +65,8 @@ class PyodideBackend(Backend):
 
     @classmethod
     def probe(cls, **_: Any) -> Availability:
-        if sys.platform == "win32":
-            return Availability(False, "needs a POSIX system", "use Linux or macOS, or WSL")
+        if sys.platform != "linux":
+            return Availability(False, "needs Linux", "use Linux, or WSL")
         try:
             deno = runtime.find_deno()
             found = runtime.ready()
