@@ -96,7 +96,7 @@ def wait_for_spares() -> int:
 
 def processes_of(sandbox: SessionSandbox) -> tuple[int, int]:
     """(its worker, the PID 1 of its seat)."""
-    guest = sandbox._core.guest
+    guest = sandbox._session.guest
     channel = None if guest is None else guest.channel
     if not isinstance(channel, JailChannel) or channel.pid is None:
         raise RuntimeError("the session has ended")

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.row import Contender, Sampler
-from benchmarks.stopwatch import MILLISECONDS, timed
+from benchmarks.stopwatch import MICROSECONDS, MILLISECONDS, timed
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
@@ -83,6 +83,11 @@ def running_kernel(sample: Callable[[BlockingKernelClient], Sequence[float]]) ->
             yield lambda: sample(client)
 
     return Contender(NAME, open_kernel)
+
+
+def live_cells(cell: str, count: int) -> Contender:
+    """The time of one cell in a kernel that is up, so many in a round, in microseconds."""
+    return running_kernel(lambda client: [timed(lambda: run_cell(client, cell), MICROSECONDS) for _ in range(count)])
 
 
 def fresh_kernel() -> Contender:

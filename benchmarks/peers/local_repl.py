@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.row import Contender, Sampler
+from benchmarks.stopwatch import MICROSECONDS, timed
 
 NAME = "rlms LocalREPL"
 
@@ -64,3 +65,15 @@ def model_server() -> Iterator[tuple[str, int]]:
 
     with LMHandler(Echo("echo")) as handler:
         yield handler.address
+
+
+def llm_queries(count: int = 50) -> Contender:
+    """The time of one `llm_query`, so many in a cell, in microseconds."""
+    cell = f"for i in range({count}): assert llm_query('hi') == 'hi'"
+
+    @contextmanager
+    def query_loop() -> Iterator[Sampler]:
+        with model_server() as address, repl(lm_handler_address=address) as environment:
+            yield lambda: [timed(lambda: run_cell(environment, cell), MICROSECONDS) / count]
+
+    return Contender(f"{NAME} llm_query", query_loop)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import jupyter_kernel
+from benchmarks.peers import jupyter_kernel, local_repl
 from benchmarks.reference import bare_start
 from benchmarks.row import Contender, Opener, Row, Sampler, Target
 from benchmarks.stopwatch import MICROSECONDS, timed
@@ -184,10 +184,6 @@ def in_quiet() -> Iterator[Sampler]:
             client.close()
 
 
-def _in_ipykernel(client: Any) -> Sequence[float]:
-    return [timed(lambda: jupyter_kernel.run_cell(client, CELL), MICROSECONDS) for _ in range(CELLS_A_ROUND)]
-
-
 def _rate_in_ipykernel(client: Any) -> Sequence[float]:
     started = time.perf_counter()
     for _ in range(CELLS_OF_A_CLIENT):
@@ -227,7 +223,7 @@ ROWS = (
         what="print('hi') in a session of the daemon",
         ours=one_session,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=jupyter_kernel.live_cells(CELL, CELLS_A_ROUND),
         rounds=20,
         targets=(Target("ratio", "<=", 0.05),),
     ),
@@ -237,7 +233,7 @@ ROWS = (
         what="one call of a host function from a session of the daemon",
         ours=bridge_calls,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=local_repl.llm_queries(),
         rounds=20,
     ),
     _throughput_row(1),

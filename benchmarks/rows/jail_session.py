@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 from benchmarks.peers import jupyter_kernel, one_shot
 from benchmarks.reference import bare_rate, bare_start
@@ -96,10 +95,6 @@ def sessions_a_second(in_flight: int) -> Opener:
     return open_threads
 
 
-def _in_ipykernel(client: Any) -> Sequence[float]:
-    return [timed(lambda: jupyter_kernel.run_cell(client, CELL), MICROSECONDS) for _ in range(CELLS_A_ROUND)]
-
-
 def _rate_row(suffix: str, in_flight: int, targets: tuple[Target, ...]) -> Row:
     return Row(
         name=f"jail.create_rate{suffix}",
@@ -123,7 +118,7 @@ ROWS = (
         what="print('hi') in a live session",
         ours=one_session,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=jupyter_kernel.live_cells(CELL, CELLS_A_ROUND),
         rounds=30,
         targets=(Target("ratio", "<=", 0.03),),
     ),

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 
 from benchmarks.peers import local_repl
 from benchmarks.reference import bare_start
-from benchmarks.row import Contender, Row, Sampler, Target
+from benchmarks.row import Row, Sampler, Target
 from benchmarks.stopwatch import MICROSECONDS, timed
 from cloche import create_sandbox
 
 OUR_CALLS = 500
-PEER_CALLS = 50
 
 
 @contextmanager
@@ -31,20 +30,6 @@ def tool_loop() -> Iterator[Sampler]:
         yield sample
 
 
-@contextmanager
-def _query_loop() -> Iterator[Sampler]:
-    cell = f"for i in range({PEER_CALLS}): assert llm_query('hi') == 'hi'"
-    with (
-        local_repl.model_server() as address,
-        local_repl.repl(lm_handler_address=address) as environment,
-    ):
-
-        def sample() -> Sequence[float]:
-            return [timed(lambda: local_repl.run_cell(environment, cell), MICROSECONDS) / PEER_CALLS]
-
-        yield sample
-
-
 ROWS = (
     Row(
         name="native.bridge",
@@ -52,7 +37,7 @@ ROWS = (
         what="one call of a host function, in a loop",
         ours=tool_loop,
         reference=bare_start("us"),
-        peer=Contender(f"{local_repl.NAME} llm_query", _query_loop),
+        peer=local_repl.llm_queries(),
         rounds=30,
         targets=(Target("p50", "<=", 100),),
     ),

@@ -27,10 +27,6 @@ def one_session() -> Iterator[Sampler]:
         yield sample
 
 
-def _in_ipykernel(client: Any) -> Sequence[float]:
-    return [timed(lambda: jupyter_kernel.run_cell(client, CELL), MICROSECONDS) for _ in range(CELLS_A_ROUND)]
-
-
 def _in_local_repl(environment: Any) -> Sequence[float]:
     return [timed(lambda: local_repl.run_cell(environment, CELL), MICROSECONDS) for _ in range(CELLS_A_ROUND)]
 
@@ -42,7 +38,7 @@ ROWS = (
         what="print('hi') in a live session",
         ours=one_session,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=jupyter_kernel.live_cells(CELL, CELLS_A_ROUND),
         rounds=30,
         targets=(Target("ratio", "<=", 0.015), Target("peer_ratio", "<=", 1 / 20)),
     ),

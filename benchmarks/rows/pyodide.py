@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmarks.memory import MEGABYTE, private_bytes
-from benchmarks.peers import cold_pyodide, jupyter_kernel
+from benchmarks.peers import cold_pyodide, jupyter_kernel, local_repl
 from benchmarks.reference import bare_start, constant, real_interpreter
 from benchmarks.row import Contender, Row, Sampler, Target
-from benchmarks.rows.native_roundtrip import _in_ipykernel
 from benchmarks.stopwatch import MICROSECONDS, timed
 from cloche import create_sandbox
 from cloche.backends.pyodide.backend import PyodideBackend
@@ -139,7 +138,7 @@ ROWS = (
         what="print('hi') in a live session",
         ours=one_session,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=jupyter_kernel.live_cells(CELL, CELLS_A_ROUND),
         rounds=30,
         targets=(Target("p50", "<=", 800),),
     ),
@@ -149,7 +148,7 @@ ROWS = (
         what="one call of a host function, in a loop",
         ours=tool_loop,
         reference=bare_start("us"),
-        peer=jupyter_kernel.running_kernel(_in_ipykernel),
+        peer=local_repl.llm_queries(),
         rounds=20,
     ),
     Row(

@@ -15,7 +15,6 @@ from benchmarks.memory import MEGABYTE, private_bytes
 from benchmarks.peers import jupyter_kernel, local_repl, stock_wasm
 from benchmarks.reference import real_interpreter
 from benchmarks.row import Contender, NotHere, Row, Sampler, Target
-from benchmarks.rows.native_bridge import _query_loop
 from benchmarks.stopwatch import MICROSECONDS, timed
 from cloche import SessionSandbox, create_sandbox
 from cloche.factory import probe_backends
@@ -158,7 +157,7 @@ ROWS = (
     ),
     Row(
         name="wasm.bridge", unit="us", what="one call of a host function", ours=bridge_calls, reference=BARE,
-        peer=Contender(f"{local_repl.NAME} llm_query", _query_loop), rounds=20, targets=(Target("p50", "<=", 100),),
+        peer=local_repl.llm_queries(), rounds=20, targets=(Target("p50", "<=", 100),),
     ),
     Row(
         name="wasm.session_mb", unit="MB", what="private memory of one session", ours=session_memory, reference=BARE,

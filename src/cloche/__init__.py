@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from cloche.sandbox import BaseSandbox, SessionSandbox
     from cloche.session.callbacks import calling_sandbox
     from cloche.session.channel import Availability, Backend, Channel
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import BranchCopy, WaitingCopy
     from cloche.session.workspace import FileInfo
     from cloche.snapshot import Skipped, Snapshot
     from cloche.wasm import PythonSandbox, run_untrusted_python
@@ -59,15 +59,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
-    "BinaryMissingError", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError", "CodeError",
-    "CodeExecution", "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy",
-    "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError",
-    "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
-    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
-    "SessionClosedError", "SessionCopy", "SessionError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot",
-    "SnapshotError", "StartError", "UnknownBackendError", "UnknownSessionError", "UnsupportedError", "Usage",
-    "ValueTransferError", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
-    "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "BinaryMissingError", "BranchCopy", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError",
+    "CodeError", "CodeExecution", "DaemonClientSandbox", "Display", "ExceptionInfo", "ExecutionError",
+    "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation", "IsolationError", "JailSandbox", "Layer",
+    "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox",
+    "QuotaError", "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger",
+    "SandboxResult", "SessionClosedError", "SessionError", "SessionLostError", "SessionSandbox", "Skipped",
+    "Snapshot", "SnapshotError", "StartError", "UnknownBackendError", "UnknownSessionError", "UnsupportedError",
+    "Usage", "ValueTransferError", "WaitingCopy", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
 ]  # fmt: skip
 
 _HOMES = {
@@ -85,7 +85,7 @@ _HOMES = {
     "sandbox": ("BaseSandbox", "SessionSandbox"),
     "session.callbacks": ("calling_sandbox",),
     "session.channel": ("Availability", "Backend", "Channel"),
-    "session.copying": ("SessionCopy",),
+    "session.copying": ("BranchCopy", "WaitingCopy"),
     "session.workspace": ("FileInfo",),
     "snapshot": ("Skipped", "Snapshot"),
     "wasm": ("PythonSandbox", "run_untrusted_python"),

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import RequestError
-from cloche.isolation import Isolation
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
 from cloche.session.aio import AsyncDriver
 from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
-from cloche.session.core import SessionCore
+from cloche.session.face import SessionFace, host_functions
+from cloche.session.live import LiveSession
 from cloche.snapshot import Skipped, Snapshot
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     OnOutput = Callable[[str, str], object]
 
 
-class AsyncSandbox:
+class AsyncSandbox(SessionFace):
     """A sandbox for event loops. Cancelling the task that waits for a cell cancels the cell."""
 
     def __init__(
@@ -47,65 +47,17 @@ class AsyncSandbox:
         self.workspace = Path(workspace) if workspace is not None else None
         self.logger = logger or SandboxLogger()
         self._backend = backend
-        self._functions: dict[str, Any] = {
-            "on_llm_query": on_llm_query,
-            "on_rlm_query": on_rlm_query,
-            "tools": tools,
-        }
-        self._core = SessionCore(backend, self.policy, self.workspace, self.logger, **self._functions)
-        self._driver = AsyncDriver(self._core)
+        self._functions = host_functions(on_llm_query, on_rlm_query, tools)
+        self._session = LiveSession(backend, self.policy, self.workspace, self.logger, **self._functions)
+        self._driver = AsyncDriver(self._session)
         # one that is forgotten is ended when it is collected, or with the process
-        weakref.finalize(self, self._core.close)
+        weakref.finalize(self, self._session.close)
 
     # -- the session ---------------------------------------------------------------------------
 
-    @property
-    def id(self) -> int:
-        """A number that no other sandbox of this process has; see `calling_sandbox`."""
-        return self._core.number
-
-    @property
-    def backend(self) -> str:
-        """Name of the backend."""
-        return self._backend.name
-
-    @property
-    def capabilities(self) -> frozenset[str]:
-        """What this backend can do here beyond the common contract."""
-        return self._backend.abilities()
-
-    @property
-    def guest_pid(self) -> int | None:
-        """The live guest's process, as this host numbers it; None where there is none."""
-        guest = self._core.guest
-        return None if guest is None else guest.channel.pid
-
-    @property
-    def isolation(self) -> Isolation:
-        """The tier of the live session, or what the backend would give."""
-        guest = self._core.guest
-        if guest is not None:
-            return guest.channel.isolation
-        return self._backend.expected_isolation()
-
-    def died(self) -> str | None:
-        """How the guest ended while nobody used it; None when it is there, or was never started."""
-        guest = self._core.guest
-        ended = None if guest is None else guest.channel.reap(0)
-        return None if ended is None else ended.describe()
-
     async def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
         """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
-        operation = operations.SetContext(context, self.policy.value_max_bytes)
-        operation.check()
-        self._backend.refuse_context(context, self.policy)
-        alive = self._core.guest is not None
-        self._core.check_open()
-        self._core.set_context(context)
-        if alive:
-            await self._driver.run(operation, timeout_ms)
-        else:
-            await self._driver.run(operations.Ping(), timeout_ms)
+        await self._driver.run(self._begin_context(context), timeout_ms)
 
     async def execute(
         self, code: str, *, timeout_ms: int | None = None, on_output: OnOutput | None = None
@@ -123,7 +75,7 @@ class AsyncSandbox:
 
     async def reset(self, *, timeout_ms: int | None = None) -> None:
         """Empty namespace and private workspace; same context, same bridges."""
-        await self._driver.exclusive(self._core.reset, timeout_ms)
+        await self._driver.exclusive(self._session.reset, timeout_ms)
 
     async def destroy(self) -> None:
         """End the session and remove what it left. Idempotent."""
@@ -159,15 +111,15 @@ class AsyncSandbox:
 
     async def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
         """Write a file into the workspace."""
-        await self._driver.exclusive(lambda: self._core.put_file(path, data), timeout_ms)
+        await self._driver.exclusive(lambda: self._session.put_file(path, data), timeout_ms)
 
     async def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
         """Read a file of the workspace; links are not followed."""
-        return await self._driver.exclusive(lambda: self._core.get_file(path), timeout_ms)
+        return await self._driver.exclusive(lambda: self._session.get_file(path), timeout_ms)
 
     async def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
         """Plain files of the workspace, sorted by path."""
-        return await self._driver.exclusive(self._core.list_files, timeout_ms)
+        return await self._driver.exclusive(self._session.list_files, timeout_ms)
 
     # -- state ---------------------------------------------------------------------------------
 
@@ -189,19 +141,19 @@ class AsyncSandbox:
         """Several branches at once, all or none. Each has its own deadline, output and bridge calls."""
         if type(n) is not int or n < 0:
             raise RequestError(f"fork_many() takes a number of branches, not {n!r:.40}")
-        channels = await self._driver.perform(fork_steps(self._core, n), timeout_ms) if n else []
+        channels = await self._driver.perform(fork_steps(self._session, n), timeout_ms) if n else []
         return [self._branch(channel) for channel in channels]
 
     async def savepoint(self, *, timeout_ms: int | None = None) -> None:
         """Mark the state, files included, to which `undo()` returns. There is one mark; a later one replaces it."""
-        await self._driver.perform(savepoint_steps(self._core), timeout_ms)
+        await self._driver.perform(savepoint_steps(self._session), timeout_ms)
 
     async def undo(self, *, timeout_ms: int | None = None) -> None:
         """Return to the last savepoint, which stays: one can return to it again."""
-        await self._driver.perform(undo_steps(self._core), timeout_ms)
+        await self._driver.perform(undo_steps(self._session), timeout_ms)
 
     def _branch(self, channel: Channel) -> Self:
         branch = type(self)(self._backend.another(), self.policy, None, self.logger, **self._functions)
-        branch._core.set_context(self._core.context)
-        branch._core.adopt(channel)
+        branch._session.set_context(self._session.context)
+        branch._session.adopt(channel)
         return branch

@@ -178,9 +178,10 @@ def create_async_sandbox(
     **backend_options: Any,
 ) -> AsyncSandbox:
     """Make a sandbox for an event loop; the same arguments as `create_sandbox`."""
-    extra = _given(logger, on_llm_query, on_rlm_query, tools)
-    settled = {"backend": backend, "policy": policy, "workspace": workspace, "python": python, **backend_options}
-    return prepare_async_sandbox(config, **extra, **settled).make()
+    return prepare_async_sandbox(
+        config, backend=backend, policy=policy, workspace=workspace, python=python,
+        logger=logger, on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools, **backend_options,
+    ).make()  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +193,17 @@ class PreparedSandbox:
 
 
 def prepare_async_sandbox(
-    config: SandboxConfig | Mapping[str, Any] | None = None,
-    /,
-    *,
-    backend: str | Unset = UNSET,
-    policy: ExecutionPolicy | Unset = UNSET,
-    workspace: str | os.PathLike[str] | Unset | None = UNSET,
-    logger: SandboxLogger | Unset | None = UNSET,
-    on_llm_query: Callable[..., Any] | Unset | None = UNSET,
-    on_rlm_query: Callable[..., Any] | Unset | None = UNSET,
-    tools: Mapping[str, Any] | Unset | None = UNSET,
-    python: str | os.PathLike[str] | Unset | None = UNSET,
-    **backend_options: Any,
+    config: SandboxConfig | Mapping[str, Any] | None = None, /, **options: Any
 ) -> PreparedSandbox:
-    """Everything that `create_async_sandbox` decides, without the sandbox."""
+    """Everything that `create_async_sandbox` decides, by the same arguments, without the sandbox."""
     from cloche.aio import AsyncSandbox
 
-    settings, chosen, options = _settle(config, backend, policy, workspace, python, backend_options)
-    extra = _given(logger, on_llm_query, on_rlm_query, tools)
+    extra = _given(*(options.pop(name, UNSET) for name in ("logger", "on_llm_query", "on_rlm_query", "tools")))
+    named = {name: options.pop(name, UNSET) for name in ("backend", "policy", "workspace", "python")}
+    settings, chosen, chosen_options = _settle(config, **named, extra=options)
 
     def make() -> AsyncSandbox:
-        return AsyncSandbox(chosen(**options), settings.policy, settings.workspace, **extra)
+        return AsyncSandbox(chosen(**chosen_options), settings.policy, settings.workspace, **extra)
 
     return PreparedSandbox(settings.policy, make)
 

@@ -281,7 +281,7 @@ class Kernel:
     def flush_quietly(self) -> None:
         try:
             self._flush()
-        except Exception:
+        except Exception:  # a cell may have put anything in their place; what it cannot take is its own loss
             pass
 
     def validate(self, params: dict[str, Any], body: bytearray | None) -> Reply:

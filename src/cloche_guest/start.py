@@ -70,7 +70,7 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except Exception:
+    except Exception:  # a cell may have put anything in their place, and its fork must not fail for that
         pass
 
 

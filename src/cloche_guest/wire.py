@@ -167,7 +167,7 @@ class Wire:
         """The next request often follows on the heels of an answer."""
         try:
             look_for_input(self.reader)
-        except Exception:
+        except Exception:  # it only saves time: the reading that follows meets whatever is wrong, and says so
             pass
 
     def _wake_other(self, slot: _Slot) -> None:

@@ -148,7 +148,8 @@ def test_auto_refuses_a_demand_that_nothing_can_honour(make, demand, only_proces
 
 
 def test_asking_for_the_network_is_no_trouble_where_there_is_one():
-    create_sandbox(backend="native", network=True)
+    with create_sandbox(backend="native", network=True) as sandbox:
+        assert "network_access" in sandbox.capabilities
 
 
 def test_every_backend_says_whether_it_can_run_and_why_not():
@@ -179,7 +180,10 @@ def test_nothing_is_started_before_the_first_use(tmp_path, monkeypatch):
 
 
 def test_none_may_be_passed_for_what_is_optional():
-    create_sandbox(None, backend="native", workspace=None, logger=None, on_llm_query=None, tools=None, python=None)
+    with create_sandbox(
+        None, backend="native", workspace=None, logger=None, on_llm_query=None, tools=None, python=None
+    ) as sandbox:
+        assert sandbox.execute("6 * 7").value == "42"
 
 
 @pytest.mark.parametrize("bad", [{"tools": {"context": print}}, {"tools": {"not a name": print}}, {"tools": {"f": 5}}])

@@ -150,7 +150,7 @@ def test_a_logger_that_raises_does_not_leave_the_session_broken(method):
                 assert result.outcome == "timeout"
     finally:
         sandbox.logger = SandboxLogger(Sink())
-        sandbox._core.logger = sandbox.logger
+        sandbox._session.logger = sandbox.logger
         sandbox.destroy()
 
 

@@ -276,6 +276,7 @@ def test_the_next_start_sweeps_what_the_dead_left(abandoned: Other, monkeypatch:
     upkeep.meter()
     wait_until(lambda: not abandoned.groups() and leftovers(()) == [])
     upkeep.close()
+    assert abandoned.groups() == []
 
 
 def test_groups_of_the_dead_are_found_beside_our_own(folder: Path) -> None:

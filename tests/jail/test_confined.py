@@ -19,7 +19,7 @@ from tests.ordinary_user import readable_interpreter
 import cloche
 from cloche import Isolation
 from cloche.backends.jail.walls import walls
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 SOURCES = Path(cloche.__file__).resolve().parent.parent
 KINDS = """

@@ -17,7 +17,7 @@ from tests.jail.sessions import SOURCES, USER_ID
 import cloche
 from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 PATIENCE = 30.0
 

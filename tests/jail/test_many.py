@@ -16,7 +16,7 @@ from tests.jail.sessions import SOURCES, jail, value, wait_until
 import cloche
 from cloche.backends.interpreter import examine
 from cloche.backends.jail.houses import SCIENTIFIC, houses
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 MANY = 200
 DESCRIPTORS = 13

@@ -15,7 +15,7 @@ from cloche.backends.jail import broker as brokers
 from cloche.backends.jail import houses as housing
 from cloche.backends.jail.houses import House, houses
 from cloche.cli.doctor import examine as diagnose
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 LOADED = "import sys\nsorted({'first', 'second', 'third'} & set(sys.modules))"
 ENDS = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"

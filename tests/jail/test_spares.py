@@ -15,7 +15,7 @@ from cloche.backends.interpreter import examine
 from cloche.backends.jail import spares as keeping
 from cloche.backends.jail.houses import House, houses
 from cloche.backends.jail.spares import MOST, Demand
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 BARE: tuple[str, ...] = ("json",)
 """A set that is imported in no time."""

@@ -22,7 +22,7 @@ from cloche.backends.jail import templates as keeping
 from cloche.backends.jail.houses import House, houses
 from cloche.backends.jail.templates import Template
 from cloche.backends.jail.texts import Layout, pieces
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 SET = ("json",)
 """What sessions here find imported: next to nothing."""
@@ -57,7 +57,7 @@ def start(context: object, **options: object) -> cloche.SessionSandbox:
 
 def kept(sandbox: cloche.SessionSandbox) -> bool:
     """Whether its context was there before the session."""
-    guest = sandbox._core.guest
+    guest = sandbox._session.guest
     assert guest is not None
     return guest.channel.holds_context
 

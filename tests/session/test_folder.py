@@ -15,7 +15,8 @@ import pytest
 
 from cloche import MachineError, WorkspaceFileError
 from cloche.paths import private_folder, sessions_dir
-from cloche.session.folder import RECORD, SessionFolder, find_sessions, process_start
+from cloche.session.folder import RECORD, SessionFolder, find_sessions
+from cloche.session.processes import process_start
 
 
 @pytest.fixture(autouse=True)

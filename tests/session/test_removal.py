@@ -60,6 +60,7 @@ def test_a_link_goes_and_its_target_stays(tmp_path):
 
 def test_what_is_not_there_is_no_trouble(tmp_path):
     remove_tree(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_descriptor_stays_open(tmp_path):

@@ -10,7 +10,7 @@ from tests.wasm.sessions import value, wasm
 
 import cloche
 from cloche.conformance.waiting import Background, start_cell, wait_until
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 STUCK = "import select; select.select([], [], [], 1000)"
 """A wait in the system itself, where no instruction of the guest is left to be stopped at."""

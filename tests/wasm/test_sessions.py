@@ -16,7 +16,7 @@ from tests.wasm.sessions import value, wasm
 import cloche
 from cloche.backends.wasm.workers import workers
 from cloche.conformance.waiting import Background, wait_until
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 SOURCE = str(Path(cloche.__file__).parents[1])
 

@@ -20,6 +20,7 @@ from cloche.backends.lifeline import lifeline
 from cloche.errors import BackendUnavailableError, StartError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend, Channel, Exit
+from cloche.session.processes import cpu_seconds
 
 if TYPE_CHECKING:
     import socket
@@ -33,7 +34,6 @@ SOCKET_BUFFER = 1 << 20
 PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 def native_layers() -> tuple[Layer, ...]:
@@ -139,12 +139,7 @@ class NativeChannel(Channel):
                 time.sleep(0.002)
 
     def cpu_seconds(self) -> float | None:
-        try:
-            with open(f"/proc/{self._process.pid}/stat", "rb") as handle:
-                fields = handle.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-        except (OSError, IndexError, ValueError):
-            return None
+        return cpu_seconds(self._process.pid)
 
     def close(self) -> None:
         if self._closed:

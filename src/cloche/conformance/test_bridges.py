@@ -157,7 +157,7 @@ def test_a_bridge_does_not_reveal_host_objects(open_sandbox: OpenSandbox) -> Non
     """Known defect 2.4.8: `rlm_query.__self__` was the host's object."""
     secret = Recorder()
     sandbox = open_sandbox(on_llm_query=secret, tools={"lookup": secret})
-    code = "import gc\n[type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ('Recorder', 'SessionCore')]"
+    code = "import gc\n[type(o).__name__ for o in gc.get_objects() if type(o).__name__ in ('Recorder', 'LiveSession')]"
     assert sandbox.execute(code).value == "[]"
     assert sandbox.execute("hasattr(llm_query, '__self__') or hasattr(lookup, '__self__')").value == "False"
 

@@ -16,7 +16,7 @@ import pytest
 from cloche.conformance.waiting import PATIENCE, Background, start_cell, wait_until
 from cloche.errors import BusyError, ReentrantCallError, SessionClosedError, SessionLostError
 from cloche.factory import backend_names, find_backend
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +86,8 @@ def test_destroy_may_be_called_twice(sandbox: SessionSandbox) -> None:
     sandbox.execute("1")
     sandbox.destroy()
     sandbox.destroy()
+    with pytest.raises(SessionClosedError):
+        sandbox.execute("1")
 
 
 def test_destroy_of_an_unused_sandbox_does_nothing(sandbox: SessionSandbox) -> None:
@@ -147,6 +149,7 @@ def test_destroy_releases_every_descriptor(open_sandbox: OpenSandbox) -> None:
             sandbox.execute("1")
     shut_down_all()
     wait_until(lambda: open_descriptors() <= before)
+    assert open_descriptors() <= before
 
 
 @pytest.mark.cloche_needs("subprocess")

@@ -6,11 +6,13 @@ import itertools
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from cloche.backends.jail.backend import JailBackend
+from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.channel import JailChannel
 from cloche.errors import RequestError
 from cloche.policy import ExecutionPolicy
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cloche.pool.pool import Pool
-    from cloche.session.copying import SessionCopy
 
     Answer = tuple[dict[str, Any], list[int]]
 
 OPEN_PATIENCE = 30.0
+C = TypeVar("C", JailBranch, JailSavepoint)
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class Lease:
     backend: JailBackend
     policy: ExecutionPolicy
     id: str = field(default_factory=lambda: secrets.token_hex(8))
+    in_turn: anyio.Lock = field(default_factory=anyio.Lock)
+    """Orders about its guest are carried out in the order in which they came: an end must not hit the next one."""
 
 
 @dataclass(slots=True)
@@ -43,10 +47,9 @@ class _Lent:
 
 
 @dataclass(slots=True)
-class _Copying:
-    copy: SessionCopy
+class _Copying(Generic[C]):
+    copy: C
     lease: Lease
-    waits: bool
 
 
 class LendingDesk:
@@ -58,7 +61,8 @@ class LendingDesk:
         self._numbers = itertools.count(1)
         self._leases: dict[str, Lease] = {}
         self._channels: dict[int, _Lent] = {}
-        self._copies: dict[int, _Copying] = {}
+        self._branches: dict[int, _Copying[JailBranch]] = {}
+        self._savepoints: dict[int, _Copying[JailSavepoint]] = {}
         self.methods: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "lend.open": self._open,
             "lend.kill": self._kill,
@@ -68,8 +72,9 @@ class LendingDesk:
             "lend.branch": self._branch,
             "lend.savepoint": self._savepoint,
             "lend.requested": self._requested,
-            "lend.refresh": self._refresh,
             "lend.conclude": self._conclude,
+            "lend.check": self._check,
+            "lend.files_changed": self._files_changed,
             "lend.take_over": self._take_over,
             "lend.abandon": self._abandon,
         }
@@ -90,7 +95,8 @@ class LendingDesk:
         given = params.get("workspace")
         place = Workspace(Path(given or "/app"), private=given is None)
         try:
-            channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
+            async with lease.in_turn:
+                channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
             return await anyio.to_thread.run_sync(self._hand_over, lease, channel)
         except BaseException:
             await self._release({"lease": lease.id})
@@ -119,18 +125,22 @@ class LendingDesk:
         return lent
 
     async def _kill(self, params: Mapping[str, Any]) -> Answer:
-        await anyio.to_thread.run_sync(self._find(params).channel.kill)
+        lent = self._find(params)
+        async with lent.lease.in_turn:
+            await anyio.to_thread.run_sync(lent.channel.kill)
         return {}, []
 
     async def _end_children(self, params: Mapping[str, Any]) -> Answer:
-        channel, seconds = self._find(params).channel, float(params.get("seconds", 0))
-        await anyio.to_thread.run_sync(channel.end_children, seconds)
+        lent, seconds = self._find(params), float(params.get("seconds", 0))
+        async with lent.lease.in_turn:
+            await anyio.to_thread.run_sync(lent.channel.end_children, seconds)
         return {}, []
 
     async def _close(self, params: Mapping[str, Any]) -> Answer:
         lent = self._channels.pop(params.get("channel"), None)  # type: ignore[arg-type]  # as above
         if lent is not None:
-            await anyio.to_thread.run_sync(lent.channel.close)
+            async with lent.lease.in_turn:
+                await anyio.to_thread.run_sync(lent.channel.close)
         return {}, []
 
     async def _release(self, params: Mapping[str, Any]) -> Answer:
@@ -138,8 +148,9 @@ class LendingDesk:
         if lease is not None:
             for number in [number for number, lent in self._channels.items() if lent.lease is lease]:
                 await self._close({"channel": number})
-            for number in [number for number, copying in self._copies.items() if copying.lease is lease]:
-                await self._abandon({"copy": number})
+            for copies in (self._branches, self._savepoints):
+                for number in [number for number, copying in copies.items() if copying.lease is lease]:
+                    await self._abandon({"copy": number})
             try:
                 await anyio.to_thread.run_sync(lease.backend.release)
             finally:
@@ -159,64 +170,72 @@ class LendingDesk:
             raise
         lease = Lease(lent.lease.backend.another(), policy)
         self._leases[lease.id] = lease
-        return self._note(_Copying(copy, lease, waits=False))
+        return _note(self._branches, next(self._numbers), _Copying(copy, lease))
 
     async def _savepoint(self, params: Mapping[str, Any]) -> Answer:
         lent = self._find(params)
-        older = self._copies.get(params.get("replaced"))  # type: ignore[arg-type]  # as above
+        older = self._savepoints.get(params.get("replaced"))  # type: ignore[arg-type]  # as above
         backend, policy = lent.lease.backend, lent.lease.policy
         copy = await anyio.to_thread.run_sync(
             backend.savepoint, lent.channel, policy, None if older is None else older.copy
         )
-        return self._note(_Copying(copy, lent.lease, waits=True))
-
-    def _note(self, copying: _Copying) -> Answer:
-        number = next(self._numbers)
-        self._copies[number] = copying
-        return {"copy": number, "params": copying.copy.params}, []
-
-    def _copy(self, params: Mapping[str, Any]) -> _Copying:
-        copying = self._copies.get(params.get("copy"))  # type: ignore[arg-type]  # as above
-        if copying is None:
-            raise RequestError("there is no such copy of yours")
-        return copying
+        return _note(self._savepoints, next(self._numbers), _Copying(copy, lent.lease))
 
     async def _requested(self, params: Mapping[str, Any]) -> Answer:
-        await anyio.to_thread.run_sync(self._copy(params).copy.requested)
-        return {}, []
-
-    async def _refresh(self, params: Mapping[str, Any]) -> Answer:
-        await anyio.to_thread.run_sync(self._copy(params).copy.refresh)
+        await anyio.to_thread.run_sync(_copy(self._branches, params).copy.requested)
         return {}, []
 
     async def _conclude(self, params: Mapping[str, Any]) -> Answer:
-        copying = self._copy(params)
+        copying = _copy(self._branches, params)
         channel = await anyio.to_thread.run_sync(copying.copy.conclude)
-        if copying.waits:
-            return {}, []
-        return await self._become(params, copying, channel)
+        del self._branches[params["copy"]]
+        return await self._become(copying.lease, channel)
+
+    async def _check(self, params: Mapping[str, Any]) -> Answer:
+        await anyio.to_thread.run_sync(_copy(self._savepoints, params).copy.check)
+        return {}, []
+
+    async def _files_changed(self, params: Mapping[str, Any]) -> Answer:
+        await anyio.to_thread.run_sync(_copy(self._savepoints, params).copy.files_changed)
+        return {}, []
 
     async def _take_over(self, params: Mapping[str, Any]) -> Answer:
-        copying = self._copy(params)
-        return await self._become(params, copying, await anyio.to_thread.run_sync(copying.copy.take_over))
+        copying = _copy(self._savepoints, params)
+        channel = await anyio.to_thread.run_sync(copying.copy.take_over)
+        del self._savepoints[params["copy"]]
+        return await self._become(copying.lease, channel)
 
-    async def _become(self, params: Mapping[str, Any], copying: _Copying, channel: Any) -> Answer:
-        del self._copies[params["copy"]]
-        copying.lease.backend.adopt(channel)
-        return await anyio.to_thread.run_sync(self._hand_over, copying.lease, channel)
+    async def _become(self, lease: Lease, channel: JailChannel) -> Answer:
+        lease.backend.adopt(channel)
+        return await anyio.to_thread.run_sync(self._hand_over, lease, channel)
 
     async def _abandon(self, params: Mapping[str, Any]) -> Answer:
-        copying = self._copies.pop(params.get("copy"), None)  # type: ignore[arg-type]  # as above
-        if copying is not None:
-            await anyio.to_thread.run_sync(copying.copy.abandon)
-            if not copying.waits:
-                await self._release({"lease": copying.lease.id})
+        number: Any = params.get("copy")
+        waiting = self._savepoints.pop(number, None)
+        branch = self._branches.pop(number, None)
+        if waiting is not None:
+            await anyio.to_thread.run_sync(waiting.copy.abandon)
+        if branch is not None:
+            await anyio.to_thread.run_sync(branch.copy.abandon)
+            await self._release({"lease": branch.lease.id})
         return {}, []
 
     async def close(self) -> None:
         """The client is gone: end all that it had."""
         for lease in list(self._leases):
             await self._release({"lease": lease})
+
+
+def _note(copies: dict[int, _Copying[C]], number: int, copying: _Copying[C]) -> Answer:
+    copies[number] = copying
+    return {"copy": number, "params": copying.copy.params}, []
+
+
+def _copy(copies: dict[int, _Copying[C]], params: Mapping[str, Any]) -> _Copying[C]:
+    copying = copies.get(params.get("copy"))  # type: ignore[arg-type]  # whatever was sent is not there
+    if copying is None:
+        raise RequestError("there is no such copy of yours")
+    return copying
 
 
 def read_policy(said: Any) -> ExecutionPolicy:

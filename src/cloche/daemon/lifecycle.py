@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cloche.backends.daemon.link import Link
 from cloche.errors import ClocheError, MachineError
 from cloche.paths import private_folder
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from cloche.daemon.sessions import Routes
 from cloche.errors import ClocheError, MachineError
 from cloche.paths import private_folder
 from cloche.pool import Pool, PoolLimits
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ from cloche.session.call_loop import Bell
 from cloche.session.callback_threads import threads
 from cloche.session.callbacks import mark_inside, refuse_reentry
 from cloche.session.copying import Work
-from cloche.session.core import Guest, SessionCore, clock
+from cloche.session.live import Guest, LiveSession, clock
 from cloche.session.machine import Call
 from cloche.session.pump import SelectorWatch
 
@@ -37,9 +37,9 @@ T = TypeVar("T")
 class AsyncDriver:
     """Drives one session for tasks of an event loop."""
 
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
-        core.make_watch = SelectorWatch
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        session.make_watch = SelectorWatch
         self._turn = anyio.Lock()
         self._wait: anyio.CancelScope | None = None
         self._scopes: dict[int, anyio.CancelScope] = {}
@@ -54,39 +54,39 @@ class AsyncDriver:
         self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
         """Run a cell. `options` are what some walls' guests understand."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        if not core.is_prepared:
-            await _in_passing_thread(core.prepare)
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        if not session.is_prepared:
+            await _in_passing_thread(session.prepare)
         started = await self._enter(limit)
         try:
             live = on_output is not None
-            guest = await self._drive(lambda: core.cell_call(code, live=live, **options), started, limit, on_output)
-            if core.policy.protect_state:  # may have to put files back
-                return await anyio.to_thread.run_sync(core.read_cell, code, guest, started, limit)
-            return core.read_cell(code, guest, started, limit)
+            guest = await self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+            if session.policy.protect_state:  # may have to put files back
+                return await anyio.to_thread.run_sync(session.read_cell, code, guest, started, limit)
+            return session.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
 
     async def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        if not core.is_prepared:
-            await _in_passing_thread(core.prepare)
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        if not session.is_prepared:
+            await _in_passing_thread(session.prepare)
         started = await self._enter(limit)
         try:
             guest = await self._drive(operation.call, started, limit, None)
-            return core.read_operation(operation, guest)
+            return session.read_operation(operation, guest)
         finally:
             self._turn.release()
 
     async def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Carry out several steps while nobody else has the session; what blocks, in a thread."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        if not core.is_prepared:
-            await _in_passing_thread(core.prepare)
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        if not session.is_prepared:
+            await _in_passing_thread(session.prepare)
         started = await self._enter(limit)
         try:
             step = next(steps)
@@ -95,7 +95,7 @@ class AsyncDriver:
                     if isinstance(step, Work):
                         given = await anyio.to_thread.run_sync(step.action)
                     else:
-                        given = core.read_operation(step, await self._drive(step.call, started, limit, None))
+                        given = session.read_operation(step, await self._drive(step.call, started, limit, None))
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
                     step = steps.throw(exc)
                 else:
@@ -108,7 +108,7 @@ class AsyncDriver:
 
     async def exclusive(self, action: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Run host-side work (files, reset) when no call is under way, in a thread: a disk may be slow."""
-        await self._enter(self._core.limit_ms(timeout_ms))
+        await self._enter(self._session.limit_ms(timeout_ms))
         try:
             return await anyio.to_thread.run_sync(action)
         finally:
@@ -122,15 +122,15 @@ class AsyncDriver:
 
     async def close(self) -> None:
         """End the session, and the call that is under way with it."""
-        core = self._core
-        if core.closed and core.guest is None:
+        session = self._session
+        if session.closed and session.guest is None:
             return
-        refuse_reentry(core.number)
-        core.closed = True
+        refuse_reentry(session.number)
+        session.closed = True
         self.cancel()
         with anyio.CancelScope(shield=True):
             async with self._turn:
-                await anyio.to_thread.run_sync(core.close)
+                await anyio.to_thread.run_sync(session.close)
                 bell, self._bell = self._bell, None
                 if bell is not None:
                     bell.close()
@@ -138,16 +138,16 @@ class AsyncDriver:
     # -- inside --------------------------------------------------------------------------------
 
     async def _enter(self, limit_ms: int) -> float:
-        refuse_reentry(self._core.number)
-        self._core.check_open()
+        refuse_reentry(self._session.number)
+        self._session.check_open()
         started = clock()
         with anyio.move_on_after(limit_ms / 1000) as scope:
             await self._turn.acquire()
         if scope.cancelled_caught:
             raise BusyError(f"another call held this sandbox for {limit_ms} ms", remedy="wait for it, or cancel()")
-        if self._core.closed:
+        if self._session.closed:
             self._turn.release()
-            self._core.check_open()
+            self._session.check_open()
         return started
 
     async def _drive(
@@ -159,9 +159,9 @@ class AsyncDriver:
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
         left = limit_ms / 1000 - (clock() - started)
-        if self._core.guest is None and not self._core.backend.has_opened:
-            await _in_passing_thread(lambda: self._core.guest_for(left))
-        guest = self._core.guest_for(left)
+        if self._session.guest is None and not self._session.backend.has_opened:
+            await _in_passing_thread(lambda: self._session.guest_for(left))
+        guest = self._session.guest_for(left)
         calls = guest.requests(make_call())
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
         self._guest = guest
@@ -180,7 +180,7 @@ class AsyncDriver:
             self._guest = None
         if trouble is not None:
             if guest.machine.finished is not None and guest.machine.finished.death is not None:
-                self._core.drop_guest("lost")
+                self._session.drop_guest("lost")
             raise trouble
         return guest
 
@@ -219,7 +219,7 @@ class AsyncDriver:
     ) -> None:
         for action in actions:
             if isinstance(action, CallBridge):
-                if self._core.callbacks.is_async(action.name):
+                if self._session.callbacks.is_async(action.name):
                     group.start_soon(self._serve, action, guest)
                 else:
                     self._serve_in_thread(action, guest)
@@ -236,12 +236,12 @@ class AsyncDriver:
         """One async host function."""
 
         async def run() -> Any:  # also what calling it raises, before anything can be awaited, is the guest's to see
-            return await self._core.callbacks.call(call.name, call.args, call.kwargs)
+            return await self._session.callbacks.call(call.name, call.args, call.kwargs)
 
         await self._await(call.key, run(), guest)
 
     async def _await(self, key: int, awaitable: Any, guest: Guest) -> None:
-        mark_inside(self._core.number)  # also where a plain function, in a thread, returned something to await
+        mark_inside(self._session.number)  # also where a plain function, in a thread, returned something to await
         value, error = None, None
         with anyio.CancelScope() as scope:
             self._scopes[key] = scope
@@ -262,7 +262,7 @@ class AsyncDriver:
         def work() -> None:
             value, error = None, None
             try:
-                value = context.run(self._core.callbacks.call, call.name, call.args, call.kwargs)
+                value = context.run(self._session.callbacks.call, call.name, call.args, call.kwargs)
             except BaseException as exc:  # noqa: BLE001 - whatever a callback raises is the guest's to see
                 error = exc
             self._answers.append((guest, call.key, value, error))

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.session.actions import CallBridge, Emit
 from cloche.session.callback_threads import threads
-from cloche.session.core import Guest, SessionCore, clock
 from cloche.session.descriptors import none_left
+from cloche.session.live import Guest, LiveSession, clock
 from cloche.session.pump import PollWatch
 
 if TYPE_CHECKING:
@@ -68,19 +68,19 @@ class CallLoop:
 
     def __init__(
         self,
-        core: SessionCore,
+        session: LiveSession,
         guest: Guest,
         lock: threading.Lock,
         bell: Bell,
         on_output: Callable[[str, str], object] | None,
     ) -> None:
-        self._core = core
+        self._session = session
         self._guest = guest
         self._lock = lock
         self._bell = bell
         self._on_output = on_output
-        self._inline = core.policy.bridge_timeout_ms is None
-        self._context = contextvars.copy_context() if core.callbacks.names else None
+        self._inline = session.policy.bridge_timeout_ms is None
+        self._context = contextvars.copy_context() if session.callbacks.names else None
         self._leader: object = self  # the caller, or the token of the worker that leads
         self._calling_since: float | None = None
         self._handed_back = threading.Lock()
@@ -232,7 +232,7 @@ class CallLoop:
     def _call(self, call: CallBridge) -> tuple[Any, BaseException | None]:
         try:
             context = (self._context or contextvars.Context()).copy()
-            value = context.run(self._core.callbacks.call, call.name, call.args, call.kwargs)
+            value = context.run(self._session.callbacks.call, call.name, call.args, call.kwargs)
             if inspect.isawaitable(value):
                 if inspect.iscoroutine(value):
                     value.close()
@@ -246,7 +246,7 @@ class CallLoop:
         guest = self._guest
         if leading:
             self._calling_since = None
-        if self._core.guest is not guest:
+        if self._session.guest is not guest:
             return  # ended meanwhile
         now = clock()
         guest.machine.bridge_done(key, value, error, now)

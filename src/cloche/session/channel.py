@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import BranchCopy, WaitingCopy
     from cloche.session.workspace import Workspace
 
 
@@ -218,11 +218,11 @@ class Backend(ABC):
     def shut_down(cls) -> None:
         """End what this process keeps for all sessions of this backend. The next session starts it again."""
 
-    def branch(self, channel: Channel, policy: ExecutionPolicy) -> SessionCopy:
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> BranchCopy:
         """Begin a branch of this backend's session. May block."""
         raise lacking(self.name, "fork")
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> SessionCopy:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> WaitingCopy:
         """Begin a savepoint, in place of an older one. May block."""
         raise lacking(self.name, "savepoint")
 

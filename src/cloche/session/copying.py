@@ -18,33 +18,48 @@ from cloche_guest.codes import CANNOT_BRANCH
 
 if TYPE_CHECKING:
     from cloche.session.channel import Channel
-    from cloche.session.core import SessionCore
+    from cloche.session.live import LiveSession
 
 T = TypeVar("T")
+C = TypeVar("C", bound="SessionCopy")
 
 
 class SessionCopy(ABC):
-    """A copy of a live guest that is being made, or that waits. Constructing it is what goes before the request."""
+    """A copy of a live guest. Constructing it is what goes before the request to the guest."""
 
     params: dict[str, Any]
 
-    def requested(self) -> None:  # noqa: B027 - not every copy holds something meanwhile
+    @abstractmethod
+    def abandon(self) -> None:
+        """End it."""
+
+
+class BranchCopy(SessionCopy):
+    """A copy that becomes a session of its own."""
+
+    @abstractmethod
+    def requested(self) -> None:
         """The guest has answered the request."""
 
     @abstractmethod
     def conclude(self) -> Channel:
         """After the request: the copy's channel. Raises `BranchError` when there is none."""
 
+
+class WaitingCopy(SessionCopy):
+    """A copy to which its session may return."""
+
     @abstractmethod
-    def abandon(self) -> None:
-        """End it."""
+    def check(self) -> None:
+        """After the request: raise `BranchError` when there is none."""
 
-    def refresh(self) -> None:  # noqa: B027 - not every copy has files
-        """For one that waits: the host has changed the session's files."""
+    @abstractmethod
+    def files_changed(self) -> None:
+        """The host has changed the session's files."""
 
+    @abstractmethod
     def take_over(self) -> Channel:
-        """For one that waits: end the guest it was copied from, and be the session."""
-        raise NotImplementedError
+        """End the guest it was copied from, and be the session."""
 
 
 @dataclass(slots=True)
@@ -95,14 +110,14 @@ class Resume(Operation[None]):
         return None
 
 
-def fork_steps(core: SessionCore, count: int) -> Steps[list[Channel]]:
+def fork_steps(session: LiveSession, count: int) -> Steps[list[Channel]]:
     """`count` branches of the session, all or none."""
-    core.require("fork")
-    yield from _be_there(core)
-    copies: list[SessionCopy] = []
+    session.require("fork")
+    yield from _be_there(session)
+    copies: list[BranchCopy] = []
     try:
         for _ in range(count):
-            copies.append((yield from _begin(core.begin_branch)))
+            copies.append((yield from _begin(session.begin_branch)))
             yield CopyGuest(copies[-1].params)
             copies[-1].requested()
         channels: list[Channel] = yield Work(lambda: [copy.conclude() for copy in copies])
@@ -113,38 +128,38 @@ def fork_steps(core: SessionCore, count: int) -> Steps[list[Channel]]:
     return channels
 
 
-def savepoint_steps(core: SessionCore) -> Steps[None]:
+def savepoint_steps(session: LiveSession) -> Steps[None]:
     """Mark the state of now."""
-    core.require("savepoint")
-    yield from _be_there(core)
-    mark: SessionCopy = yield from _begin(core.returns.begin_mark)
+    session.require("savepoint")
+    yield from _be_there(session)
+    mark: WaitingCopy = yield from _begin(session.returns.begin_mark)
     try:
         yield CopyGuest(mark.params)
-        yield Work(mark.conclude)
+        yield Work(mark.check)
     except BaseException:
         mark.abandon()
         raise
-    core.returns.set_mark(mark)
+    session.returns.set_mark(mark)
 
 
-def undo_steps(core: SessionCore) -> Steps[None]:
+def undo_steps(session: LiveSession) -> Steps[None]:
     """Return to the mark. It stays: in the pause after this a new copy is made of what has been returned to."""
-    core.require("savepoint")
-    yield Work(core.returns.return_to_mark)
+    session.require("savepoint")
+    yield Work(session.returns.return_to_mark)
     yield Resume()
-    mark: SessionCopy = yield from _begin(core.returns.begin_mark)
-    core.returns.mark_in_pause(mark)
+    mark: WaitingCopy = yield from _begin(session.returns.begin_mark)
+    session.returns.mark_in_pause(mark)
 
 
-def _be_there(core: SessionCore) -> Steps[None]:
+def _be_there(session: LiveSession) -> Steps[None]:
     """A session, with its context. One that has answered before is not asked again."""
-    if not core.has_answered:
+    if not session.has_answered:
         yield Ping()
 
 
-def _begin(action: Callable[[], SessionCopy]) -> Steps[SessionCopy]:
+def _begin(action: Callable[[], C]) -> Steps[C]:
     try:
-        copy: SessionCopy = yield Work(action)
+        copy: C = yield Work(action)
     except BranchError:
         yield Ping()  # if the session has ended, that is what there is to say
         raise

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cloche.errors import WorkspaceFileError
 from cloche.paths import sessions_dir
+from cloche.session.processes import process_start
 from cloche.session.removal import remove_tree
 from cloche.session.workspace import Workspace
 
@@ -138,16 +139,6 @@ def find_sessions() -> list[FoundSession]:
             )
         )
     return sorted(found, key=lambda session: session.created)
-
-
-def process_start(pid: int) -> int | None:
-    """When a process began, in the kernel's own ticks: with the pid, its identity. None when it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as handle:
-            fields = handle.read().rpartition(b")")[2].split()
-        return None if fields[0] in (b"Z", b"X") else int(fields[19])
-    except (OSError, IndexError, ValueError):
-        return None
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cloche.session.folder import process_start
+from cloche.session.processes import process_start
 
 JUST_MADE = 10.0
 """Seconds in which something that is not locked may be about to be, by a process that we cannot look at."""

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import MachineError
 from cloche.paths import sessions_dir
-from cloche.session.folder import FoundSession, given_folder, process_start
+from cloche.session.folder import FoundSession, given_folder
 from cloche.session.hosts import Host, hold
+from cloche.session.processes import process_start
 from cloche.session.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -11,34 +11,34 @@ from cloche.session.machine import Call
 
 if TYPE_CHECKING:
     from cloche.result import SessionState
-    from cloche.session.copying import SessionCopy
-    from cloche.session.core import Guest, SessionCore
+    from cloche.session.copying import WaitingCopy
+    from cloche.session.live import Guest, LiveSession
 
 
 class Returns:
     """What one session can go back to. Each copy waits beside the guest, which runs on."""
 
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
-        self._mark: SessionCopy | None = None
-        self._guard: SessionCopy | None = None
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._mark: WaitingCopy | None = None
+        self._guard: WaitingCopy | None = None
 
     # -- when it is told to --------------------------------------------------------------------
 
-    def begin_mark(self) -> SessionCopy:
+    def begin_mark(self) -> WaitingCopy:
         """What goes before the request for a savepoint."""
-        core = self._core
-        return core.backend.savepoint(core.live_guest().channel, core.policy, None)
+        session = self._session
+        return session.backend.savepoint(session.live_guest().channel, session.policy, None)
 
-    def set_mark(self, mark: SessionCopy) -> None:
+    def set_mark(self, mark: WaitingCopy) -> None:
         """`undo` returns here from now on."""
         older, self._mark = self._mark, mark
         if older is not None:
             older.abandon()
 
-    def mark_in_pause(self, mark: SessionCopy) -> None:
+    def mark_in_pause(self, mark: WaitingCopy) -> None:
         """Have the mark made while nobody waits for it. What fails then is told by whoever wants to return to it."""
-        guest = self._core.live_guest()
+        guest = self._session.live_guest()
         _post_copy(guest, mark)
         self.set_mark(mark)
         self.renew_guard(guest)
@@ -48,7 +48,7 @@ class Returns:
         mark = self._mark
         if mark is None:
             raise BranchError("there is no savepoint", remedy="call savepoint() before the cells to be undone")
-        mark.conclude()
+        mark.check()
         self._mark = None
         if self._guard is not None:
             self._guard.abandon()
@@ -59,20 +59,20 @@ class Returns:
 
     def guard_next(self, guest: Guest) -> None:
         """Before the next request: a copy of the state of now, to which a cell that dies returns."""
-        core = self._core
-        if core.policy.protect_state:
+        session = self._session
+        if session.policy.protect_state:
             with suppress(BranchError):  # the cell runs unprotected, and says "reset" should it die
-                self._guard = core.backend.savepoint(guest.channel, core.policy, None)
+                self._guard = session.backend.savepoint(guest.channel, session.policy, None)
                 guest.pending.append(Call("branch", self._guard.params, silent=True))
 
     def renew_guard(self, guest: Guest) -> None:
         """In the pause after a change: a copy of the state of now."""
-        core = self._core
-        if not core.policy.protect_state:
+        session = self._session
+        if not session.policy.protect_state:
             return
         older, self._guard = self._guard, None
         with suppress(BranchError):
-            self._guard = core.backend.savepoint(guest.channel, core.policy, older)
+            self._guard = session.backend.savepoint(guest.channel, session.policy, older)
             _post_copy(guest, self._guard)
         if older is not None:
             older.abandon()
@@ -80,28 +80,28 @@ class Returns:
     def files_changed(self) -> None:
         """The host has put a file there: that is not the next cell's doing."""
         if self._guard is not None:
-            self._guard.refresh()
+            self._guard.files_changed()
 
     def recover(self) -> SessionState:
         """The guest has died: return to the state before the cell, where there is a copy of it."""
         guard, self._guard = self._guard, None
         if guard is None:
-            self._core.forget_guest()
+            self._session.forget_guest()
             return "reset"
         try:
             guest = self._replace_guest(guard)
         except BranchError:  # it died too, or was never made
             guard.abandon()
-            self._core.forget_guest()
+            self._session.forget_guest()
             return "reset"
         guest.pending.append(Call("resume"))
         self.guard_next(guest)
         return "restored"
 
-    def _replace_guest(self, copy: SessionCopy) -> Guest:
+    def _replace_guest(self, copy: WaitingCopy) -> Guest:
         """A copy that has waited becomes the guest. Its first request tells it so."""
-        self._core.forget_guest()
-        return self._core.attend(copy.take_over(), greeted=True)
+        self._session.forget_guest()
+        return self._session.attend(copy.take_over(), greeted=True)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -118,6 +118,6 @@ class Returns:
         self._mark = self._guard = None
 
 
-def _post_copy(guest: Guest, copy: SessionCopy) -> None:
+def _post_copy(guest: Guest, copy: WaitingCopy) -> None:
     guest.machine.post(Call("branch", copy.params, silent=True))
     guest.pump.perform(perf_counter())

@@ -11,7 +11,7 @@ from cloche.errors import BusyError
 from cloche.session.call_loop import Bell, CallLoop
 from cloche.session.callbacks import refuse_reentry
 from cloche.session.copying import Work
-from cloche.session.core import Guest, SessionCore, clock
+from cloche.session.live import Guest, LiveSession, clock
 from cloche.session.pump import PollWatch
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ os.register_at_fork(after_in_child=_leave_threads)
 class SyncDriver:
     """Drives one session for threads that block."""
 
-    def __init__(self, core: SessionCore) -> None:
-        self._core = core
-        core.make_watch = self._make_watch
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        session.make_watch = self._make_watch
         self._turn = threading.Lock()
         self._bell: Bell | None = None
         self._machine_lock = threading.Lock()
@@ -54,34 +54,34 @@ class SyncDriver:
         self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
         """Run a cell. `options` are what some walls' guests understand."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        core.prepare()
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        session.prepare()
         started = self._enter(limit)
         try:
             live = on_output is not None
-            guest = self._drive(lambda: core.cell_call(code, live=live, **options), started, limit, on_output)
-            return core.read_cell(code, guest, started, limit)
+            guest = self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+            return session.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
 
     def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        core.prepare()
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        session.prepare()
         started = self._enter(limit)
         try:
             guest = self._drive(operation.call, started, limit, None)
-            return core.read_operation(operation, guest)
+            return session.read_operation(operation, guest)
         finally:
             self._turn.release()
 
     def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Carry out several steps while nobody else has the session."""
-        core = self._core
-        limit = core.limit_ms(timeout_ms)
-        core.prepare()
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        session.prepare()
         started = self._enter(limit)
         try:
             step = next(steps)
@@ -90,7 +90,7 @@ class SyncDriver:
                     if isinstance(step, Work):
                         given = step.action()
                     else:
-                        given = core.read_operation(step, self._drive(step.call, started, limit, None))
+                        given = session.read_operation(step, self._drive(step.call, started, limit, None))
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
                     step = steps.throw(exc)
                 else:
@@ -103,7 +103,7 @@ class SyncDriver:
 
     def exclusive(self, action: Callable[[], T], timeout_ms: int | None = None) -> T:
         """Run host-side work (files, reset) when no call is under way."""
-        self._enter(self._core.limit_ms(timeout_ms))
+        self._enter(self._session.limit_ms(timeout_ms))
         try:
             return action()
         finally:
@@ -117,11 +117,11 @@ class SyncDriver:
 
     def close(self) -> None:
         """End the session, and the call that is under way with it."""
-        core = self._core
-        if core.closed and core.guest is None:
+        session = self._session
+        if session.closed and session.guest is None:
             return
-        refuse_reentry(core.number)
-        core.closed = True
+        refuse_reentry(session.number)
+        session.closed = True
         self.cancel()
         with self._turn:
             self.dispose()
@@ -129,14 +129,14 @@ class SyncDriver:
     # -- inside --------------------------------------------------------------------------------
 
     def _enter(self, limit_ms: int) -> float:
-        refuse_reentry(self._core.number)
-        self._core.check_open()
+        refuse_reentry(self._session.number)
+        self._session.check_open()
         started = clock()
         if not self._turn.acquire(timeout=min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise BusyError(f"another call held this sandbox for {limit_ms} ms", remedy="wait for it, or cancel()")
         try:
-            self._core.check_open()
-            self._core.leave_parent()
+            self._session.check_open()
+            self._session.leave_parent()
         except BaseException:
             self._turn.release()
             raise
@@ -150,16 +150,16 @@ class SyncDriver:
         on_output: Callable[[str, str], object] | None,
     ) -> Guest:
         """Have one request served, whatever happens on the way."""
-        core, bell = self._core, self._hearing()
+        session, bell = self._session, self._hearing()
         try:
-            guest = core.guest_for(limit_ms / 1000 - (clock() - started))
+            guest = session.guest_for(limit_ms / 1000 - (clock() - started))
             calls = guest.requests(make_call())
             with self._machine_lock:
                 guest.machine.begin(
                     calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None
                 )
-            self._loop = loop = CallLoop(core, guest, self._machine_lock, bell, on_output)
-            if core.closed:
+            self._loop = loop = CallLoop(session, guest, self._machine_lock, bell, on_output)
+            if session.closed:
                 loop.cancel()  # destroy() came while there was no loop yet that it could have cancelled
             loop.run()
         except BaseException:
@@ -171,9 +171,9 @@ class SyncDriver:
 
     def _drop_unfinished(self) -> None:
         """Ctrl-C before a guest was greeted, or again while its cell was being stopped: nobody knows its state."""
-        guest = self._core.guest
+        guest = self._session.guest
         if guest is not None and (guest.machine.finished is None or guest.machine.finished.death is not None):
-            self._core.drop_guest("lost")
+            self._session.drop_guest("lost")
 
     def _make_watch(self) -> PollWatch:
         watch = PollWatch()
@@ -194,7 +194,7 @@ class SyncDriver:
 
     def dispose(self) -> None:
         """For a sandbox that nobody holds any more, and for the end of the process."""
-        self._core.close()
+        self._session.close()
         bell, self._bell = self._bell, None
         if bell is not None:
             bell.close()

@@ -21,7 +21,8 @@ from cloche.backends.daemon.places import Places
 from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
 from cloche.isolation import Isolation, Layer
 from cloche.session.channel import Availability, Backend, Channel, Exit
-from cloche.session.copying import SessionCopy
+from cloche.session.copying import BranchCopy, WaitingCopy
+from cloche.session.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 PROBE_PATIENCE = 0.05
 PATIENCE = 30.0
 _DESCRIPTORS = 6
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class DaemonChannel(Channel):
@@ -88,21 +88,14 @@ class DaemonChannel(Channel):
         return self._end
 
     def reap(self, timeout: float) -> Exit | None:
-        from cloche.backends.jail.ends import readable
+        from cloche.backends.jail.ends import read_exit
 
-        if self._exit is None and readable(self._end, timeout):
-            text = os.read(self._end, 64)
-            code = int(text) if text else -signal.SIGKILL  # who would have told us is gone too
-            self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
+        if self._exit is None:
+            self._exit = read_exit(self._end, timeout)
         return self._exit
 
     def cpu_seconds(self) -> float | None:
-        try:
-            with open(f"/proc/{self._pid}/stat", "rb") as handle:
-                fields = handle.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-        except (OSError, IndexError, ValueError):
-            return None
+        return cpu_seconds(self._pid)
 
     def close(self) -> None:
         if self._closed:
@@ -118,54 +111,51 @@ class DaemonChannel(Channel):
                 os.close(descriptor)
 
 
-class DaemonCopy(SessionCopy):
+class _PreparedCopy:
     """A copy of a session that the daemon prepares and the guest makes."""
 
     def __init__(self, link: Link, method: str, params: Mapping[str, Any]) -> None:
-        self._link = link
+        self.link = link
         said, _, _ = link.call(method, params, timeout=PATIENCE)
         self.number: int = said["copy"]
-        self.params = said["params"]
+        self.params: dict[str, Any] = said["params"]
 
-    def _ask(self, method: str) -> tuple[dict[str, Any], list[int]]:
+    def ask(self, method: str) -> tuple[dict[str, Any], list[int]]:
         try:
-            said, descriptors, _ = self._link.call(method, {"copy": self.number}, timeout=PATIENCE)
+            said, descriptors, _ = self.link.call(method, {"copy": self.number}, timeout=PATIENCE)
         except BackendUnavailableError as exc:
             raise BranchError("the daemon cannot go on with the copy", cause=str(exc)) from None
         return said, descriptors
 
-    def requested(self) -> None:
-        self._link.tell("lend.requested", {"copy": self.number})
-
-    def conclude(self) -> Channel:
-        said, descriptors = self._ask("lend.conclude")
-        return DaemonChannel(self._link, said, descriptors) if descriptors else _Waiting()
-
-    def refresh(self) -> None:
-        self._link.tell("lend.refresh", {"copy": self.number})
-
-    def take_over(self) -> Channel:
-        return DaemonChannel(self._link, *self._ask("lend.take_over"))
+    def tell(self, method: str) -> None:
+        self.link.tell(method, {"copy": self.number})
 
     def abandon(self) -> None:
         with suppress(ClocheError):
-            self._ask("lend.abandon")
+            self.ask("lend.abandon")
 
 
-class _Waiting(Channel):
-    """Stands for a savepoint that is there and stays with the daemon until it is wanted."""
+class DaemonBranch(_PreparedCopy, BranchCopy):
+    """A branch of a session of the daemon."""
 
-    def interrupt(self, *, insist: bool) -> None:
-        """Nothing runs in it."""
+    def requested(self) -> None:
+        self.tell("lend.requested")
 
-    def kill(self) -> None:
-        """The daemon does that."""
+    def conclude(self) -> DaemonChannel:
+        return DaemonChannel(self.link, *self.ask("lend.conclude"))
 
-    def reap(self, timeout: float) -> Exit | None:
-        return None
 
-    def close(self) -> None:
-        """Nothing is held here."""
+class DaemonSavepoint(_PreparedCopy, WaitingCopy):
+    """A savepoint, which stays with the daemon until it is wanted."""
+
+    def check(self) -> None:
+        self.ask("lend.check")
+
+    def files_changed(self) -> None:
+        self.tell("lend.files_changed")
+
+    def take_over(self) -> DaemonChannel:
+        return DaemonChannel(self.link, *self.ask("lend.take_over"))
 
 
 class DaemonBackend(Backend):
@@ -229,14 +219,14 @@ class DaemonBackend(Backend):
     def shut_down(cls) -> None:
         links.close()
 
-    def branch(self, channel: Channel, policy: ExecutionPolicy) -> DaemonCopy:
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> DaemonBranch:
         assert isinstance(channel, DaemonChannel)
-        return DaemonCopy(channel.link, "lend.branch", {"channel": channel.number})
+        return DaemonBranch(channel.link, "lend.branch", {"channel": channel.number})
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> DaemonCopy:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> DaemonSavepoint:
         assert isinstance(channel, DaemonChannel)
-        older = replaced.number if isinstance(replaced, DaemonCopy) else None
-        return DaemonCopy(channel.link, "lend.savepoint", {"channel": channel.number, "replaced": older})
+        older = replaced.number if isinstance(replaced, DaemonSavepoint) else None
+        return DaemonSavepoint(channel.link, "lend.savepoint", {"channel": channel.number, "replaced": older})
 
     def another(self) -> DaemonBackend:
         return DaemonBackend(python=self._python)

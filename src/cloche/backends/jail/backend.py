@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cloche.isolation import Isolation
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import WaitingCopy
     from cloche.session.workspace import Workspace
 
 _HOUSES = "cloche.backends.jail.houses"
@@ -65,7 +65,7 @@ class JailBackend(NativeBackend):
     def branch(self, channel: Channel, policy: ExecutionPolicy) -> JailBranch:
         return self._tenancy.branch(channel, policy)
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> JailSavepoint:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> JailSavepoint:
         return self._tenancy.savepoint(channel, policy, replaced)
 
     def another(self) -> JailBackend:

@@ -11,7 +11,7 @@ from cloche.backends.jail.copies import TreeCopy, copy_tree
 from cloche.backends.jail.ends import Ends, rank_victims, readable
 from cloche.errors import BranchError
 from cloche.session.callback_threads import threads
-from cloche.session.copying import SessionCopy
+from cloche.session.copying import BranchCopy, WaitingCopy
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MAX_LEVEL = 28
 """Namespaces can be nested 32 deep; some of that belongs to the machine that we run on."""
 
 
-class JailBranch(SessionCopy):
+class JailBranch(BranchCopy):
     """A copy that becomes a session of its own, with its own files."""
 
     def __init__(self, parent: JailChannel, options: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class JailBranch(SessionCopy):
         self._seat.close()
 
 
-class JailSavepoint(SessionCopy):
+class JailSavepoint(WaitingCopy):
     """A copy that waits in the seat of its session, beside a copy of the session's files."""
 
     def __init__(self, parent: JailChannel, quota: dict[str, int], replaced: JailSavepoint | None = None) -> None:
@@ -112,18 +112,16 @@ class JailSavepoint(SessionCopy):
         files, self._files = self._files, _NO_FILES
         return files
 
-    def conclude(self) -> JailChannel:
-        """Make sure that it is there."""
+    def check(self) -> None:
         handle = self._find()
         if handle < 0 or readable(handle, 0):
             raise BranchError("the savepoint was not made, or has ended")
-        return self._channel
 
-    def _find(self, patience: float = UP_PATIENCE) -> int:
+    def _find(self) -> int:
         """Its handle; -1 when there is none."""
         if self._handle is None:
             try:
-                self._handle = self._channel.ends.identify(patience)
+                self._handle = self._channel.ends.identify(UP_PATIENCE)
             except BranchError:
                 self._handle = -1
             else:
@@ -131,18 +129,18 @@ class JailSavepoint(SessionCopy):
                 rank_victims(self._parent.handle(), self._handle)
         return self._handle
 
-    def refresh(self) -> None:
+    def files_changed(self) -> None:
         with suppress(BranchError):  # then what was put there last is missing after a return
             self._files.take()
 
     def take_over(self) -> JailChannel:
         """End all else in the seat, put the files back, and be the session."""
-        self.conclude()
+        self.check()
         seat = self._seat
         seat.clear()
         if not seat.is_clear():
             raise BranchError("the session's PID 1 does not answer")
-        self.conclude()
+        self.check()
         self._channel.ends.greet(UP_PATIENCE)
         self._forget()
         self._files.put_back()

@@ -7,13 +7,15 @@ import signal
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.ends import Ends, process_of, readable
+from cloche.backends.jail.ends import Ends, process_of, read_exit
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
 from cloche.session.channel import NOTHING_COUNTED, Channel, Counted, Exit
+from cloche.session.processes import cpu_seconds
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -163,13 +165,11 @@ class JailChannel(Channel):
         return self._end
 
     def reap(self, timeout: float) -> Exit | None:
-        if self._exit is None and readable(self._end, timeout):
-            text = os.read(self._end, 64)
-            if text:
-                code = int(text)
-                self._exit = Exit(signal=-code, out_of_memory=self._ran_out()) if code < 0 else Exit(code=code)
-            else:
-                self._exit = Exit(signal=signal.SIGKILL)  # the zygote itself is gone
+        if self._exit is None:
+            found = read_exit(self._end, timeout)
+            if found is not None and found.signal is not None and self._ran_out():
+                found = replace(found, out_of_memory=True)
+            self._exit = found
         return self._exit
 
     def _ran_out(self) -> bool:
@@ -203,14 +203,7 @@ class JailChannel(Channel):
     def cpu_seconds(self) -> float | None:
         """Of all processes of the session where they are counted, else of the worker."""
         counted = None if self.seat.group is None else self.seat.group.cpu_seconds()
-        if counted is not None:
-            return counted
-        try:
-            with open(f"/proc/{self.pid}/stat", "rb") as handle:
-                fields = handle.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-        except (OSError, IndexError, ValueError):
-            return None
+        return cpu_seconds(self.pid) if counted is None else counted
 
     def close(self) -> None:
         if self._closed:

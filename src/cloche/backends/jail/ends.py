@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import struct
 from contextlib import suppress
 
 from cloche.backends.native import capture_pipe
 from cloche.errors import BranchError
+from cloche.session.channel import Exit
 from cloche.session.frames import encode_frame
 from cloche_guest.jail import messages
 
@@ -129,6 +131,15 @@ def rank_victims(first: int, last: int) -> None:
         if pid is not None:
             with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as adjustment:
                 adjustment.write(score)
+
+
+def read_exit(end: int, timeout: float) -> Exit | None:
+    """How a worker ended, from the pipe on which that is told; None when it has not within `timeout`."""
+    if not readable(end, timeout):
+        return None
+    text = os.read(end, 64)
+    code = int(text) if text else -signal.SIGKILL  # who would have told us is gone too
+    return Exit(signal=-code) if code < 0 else Exit(code=code)
 
 
 def readable(descriptor: int, timeout: float) -> bool:

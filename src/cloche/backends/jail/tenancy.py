@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cloche.backends.jail.broker import Broker
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import WaitingCopy
     from cloche.session.workspace import Workspace
 
 WORKSPACE_FILES = 16_384
@@ -88,7 +88,7 @@ class Tenancy:
         assert isinstance(channel, JailChannel)
         return JailBranch(channel, {**_quota(policy), "under_tmp": channel.seat.broker.trees_under_tmp})
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> JailSavepoint:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> JailSavepoint:
         """A copy of this session to which it may return."""
         from cloche.backends.jail.branching import JailSavepoint
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cloche.policy import ExecutionPolicy
     from cloche.session.channel import Channel
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import WaitingCopy
     from cloche.session.workspace import Workspace
 
 UNMASK = "unset CLOCHE_MASK_LAYERS"
@@ -135,7 +135,7 @@ class WasmBackend(Backend):
         self._binary = building.ensure(self._given, building.on_terminal())
         _known[self._given] = self._binary
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: SessionCopy | None) -> WasmCopy:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> WasmCopy:
         assert isinstance(channel, WasmChannel)
         return WasmCopy(channel)
 

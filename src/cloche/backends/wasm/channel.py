@@ -15,6 +15,7 @@ from cloche.isolation import Isolation
 from cloche.session.channel import Channel, Counted, Exit
 from cloche.session.chores import chores
 from cloche.session.descriptors import none_left
+from cloche.session.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,6 @@ PATIENCE = 0.5
 """Seconds in which a session must end when it is told to. After that it is stuck where nobody can stop it, and its
 worker is killed."""
 _LOOK = 0.001
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class WasmChannel(Channel):
@@ -113,13 +113,7 @@ class WasmChannel(Channel):
         return self.worker.ledger.read(self._slot)
 
     def cpu_seconds(self) -> float | None:
-        thread = self._entry().thread
-        try:
-            with open(f"/proc/{self.worker.pid}/task/{thread}/stat", "rb") as handle:
-                fields = handle.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
-        except (OSError, IndexError, ValueError):
-            return None
+        return cpu_seconds(self.worker.pid, self._entry().thread)
 
     def counted(self) -> Counted:
         entry = self._entry()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy
     from cloche.result import SandboxResult
     from cloche.session.channel import Backend, Channel
-    from cloche.session.copying import SessionCopy
+    from cloche.session.copying import BranchCopy
     from cloche.session.register import RegisteredSession
     from cloche.session.workspace import FileInfo, Workspace
 
@@ -78,7 +78,7 @@ class Guest:
         return [*pending, call]
 
 
-class SessionCore:
+class LiveSession:
     """One session. Its guest may die and be replaced; the session says so each time."""
 
     def __init__(
@@ -314,7 +314,7 @@ class SessionCore:
             raise BranchError("the session has ended")
         return self.guest
 
-    def begin_branch(self) -> SessionCopy:
+    def begin_branch(self) -> BranchCopy:
         """What goes before the request for a branch."""
         return self.backend.branch(self.live_guest().channel, self.policy)
 

@@ -1,0 +1,73 @@
+"""What both faces of a session, the one that blocks and the one that awaits, say of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cloche.session import operations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from cloche.isolation import Isolation
+    from cloche.session.channel import Backend
+    from cloche.session.live import LiveSession
+
+
+class SessionFace:
+    """The part of a sandbox that waits for nothing."""
+
+    _backend: Backend
+    _session: LiveSession
+    _functions: dict[str, Any]
+
+    @property
+    def id(self) -> int:
+        """A number that no other sandbox of this process has; see `calling_sandbox`."""
+        return self._session.number
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return self._backend.name
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What this backend can do here beyond the common contract."""
+        return self._backend.abilities()
+
+    @property
+    def guest_pid(self) -> int | None:
+        """The live guest's process, as this host numbers it; None where there is none."""
+        guest = self._session.guest
+        return None if guest is None else guest.channel.pid
+
+    @property
+    def isolation(self) -> Isolation:
+        """The tier of the live session, or what the backend would give."""
+        guest = self._session.guest
+        return self._backend.expected_isolation() if guest is None else guest.channel.isolation
+
+    def died(self) -> str | None:
+        """How the guest ended while nobody used it; None when it is there, or was never started."""
+        guest = self._session.guest
+        ended = None if guest is None else guest.channel.reap(0)
+        return None if ended is None else ended.describe()
+
+    def _begin_context(self, context: Any) -> operations.Operation[None]:
+        """Take a context over, or refuse it before anything is changed: what has to be asked of the guest then."""
+        policy = self._session.policy
+        operation = operations.SetContext(context, policy.value_max_bytes)
+        operation.check()
+        self._backend.refuse_context(context, policy)
+        alive = self._session.guest is not None
+        self._session.check_open()
+        self._session.set_context(context)
+        return operation if alive else operations.Ping()
+
+
+def host_functions(
+    on_llm_query: Callable[..., Any] | None, on_rlm_query: Callable[..., Any] | None, tools: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """As a session takes them, and its branches after it."""
+    return {"on_llm_query": on_llm_query, "on_rlm_query": on_rlm_query, "tools": tools}
