@@ -34,6 +34,7 @@ MODULES = (
     "tracebacks",
     "bridges",
     "display",
+    "pickling",
     "state",
     "runner",
     "kernel",
@@ -88,7 +89,7 @@ CONTROL = "--control"
 PACKAGES = ("jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
-INTERRUPTIBLE = ("values", "context_tools", "display", "state")
+INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "state")
 DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """
