@@ -22,8 +22,20 @@ def test_the_socket_lies_where_the_specification_says(monkeypatch: pytest.Monkey
     assert (places.socket, places.pid) == (tmp_path / ".rlm" / "daemon.sock", tmp_path / ".rlm" / "daemon.pid")
 
 
-def test_the_pipe_has_the_name_of_the_specification() -> None:
-    assert PIPE == r"\\.\pipe\rlm-daemon"
+def test_clients_connect_to_the_socket_and_on_windows_to_the_pipe_of_the_specification(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv(SOCKET_VARIABLE)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    places = Places.default()
+    assert places.address("linux") == places.address("darwin") == places.socket
+    assert places.address("win32") == PIPE == r"\\.\pipe\rlm-daemon"
+
+
+def test_another_place_has_a_pipe_of_its_own() -> None:
+    pipes = [Places(Path(f"/elsewhere/{name}.sock")).address("win32") for name in "ab"]
+    assert all(str(pipe).startswith(PIPE + "-") for pipe in pipes)
+    assert len(set(pipes)) == 2
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])

@@ -71,6 +71,7 @@ def test_a_client_that_breaks_the_protocol_loses_its_connection_alone(house: Pla
     with enter(house) as good, enter(house) as bad:
         session = good.call("session.open")["session"]
         bad.socket.sendall(b'{"jsonrpc": "2.0", "method": "x", "attachment": 99999999999999}\n')
+        assert bad.read()["error"]["code"] == -32600
         assert ended(bad)
         assert good.call("session.execute", session=session, code="6 * 7")["value"] == "42"
 
@@ -250,18 +251,6 @@ def test_a_client_that_does_not_read_stalls_nobody_else(house: Places) -> None:
         other = quick.call("session.open")["session"]
         for _ in range(5):
             assert quick.call("session.execute", session=other, code="6 * 7")["value"] == "42"
-
-
-def test_many_connections_are_served(house: Places) -> None:
-    clients = [enter(house) for _ in range(200)]
-    try:
-        assert all(client.call("ping")["pid"] for client in clients)
-    finally:
-        for client in clients:
-            client.close()
-    with enter(house) as one:
-        while one.call("ping")["connections"] > 2:
-            pass
 
 
 def test_several_threads_of_one_process_share_a_connection(house: Places) -> None:

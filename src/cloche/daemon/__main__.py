@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 
 import anyio
 
 from cloche.backends.daemon.places import Places
+from cloche.daemon.doors import passed_socket
 from cloche.daemon.server import Daemon
 from cloche.errors import ClocheError
 from cloche.pool import PoolLimits
+
+DESCRIPTORS = 1 << 16
+"""As many as are ever needed; some systems allow a thousand million."""
 
 
 def main() -> int:
@@ -30,14 +35,29 @@ def main() -> int:
 
     if options.ready >= 0:
         os.set_inheritable(options.ready, False)
+    raise_descriptor_limit()
     try:
-        daemon = Daemon(Places.default(), limits=PoolLimits(sessions=options.pool_size), idle_exit=options.idle_exit)
+        limits = PoolLimits(sessions=options.pool_size)
+        daemon = Daemon(Places.default(), limits=limits, idle_exit=options.idle_exit, passed=passed_socket())
         anyio.run(daemon.serve, lambda: say("ready"))
-    except ClocheError as exc:
+    except (ClocheError, OSError) as exc:
         say(str(exc))
-        sys.stderr.write(f"{exc}\n")
+        with suppress(OSError):  # the disk may be what is full
+            sys.stderr.write(f"{exc}\n")
         return 1
     return 0
+
+
+def raise_descriptor_limit() -> None:
+    """A session takes a dozen descriptors and a client one: the usual soft limit is reached by sixty sessions."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 if __name__ == "__main__":

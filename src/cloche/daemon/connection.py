@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import secrets
-import socket
-import struct
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.abc import SocketAttribute, UNIXSocketStream
 
 from cloche import __version__
+from cloche.daemon.doors import Stream, peer_of
 from cloche.daemon.lending import LendingDesk
+from cloche.daemon.mishaps import do_all, report
 from cloche.daemon.sessions import SessionDesk
-from cloche.errors import ClocheError, ProtocolError
+from cloche.errors import ClocheError, MachineError, ProtocolError
 from cloche.session.frames import FrameReader, encode_frame
 
 if TYPE_CHECKING:
@@ -25,14 +24,18 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 MAX_FRAME = 1 << 24
-MAX_ATTACHMENT = 1 << 30
+MAX_ATTACHMENT = 1 << 28
+MOST_HELD = 1 << 29
+"""Bytes of all clients together that the daemon holds for requests under way, and for frames whose end has not come."""
 FIRST_FRAME = 4096
 """Bytes that a stranger may send."""
 INTRODUCTION = 5.0
 """Seconds that a stranger has."""
 MOST_REQUESTS = 256
 """Under way at once; a client that asks for more is read no further until one is answered."""
-UNAUTHORISED, FAILED, NO_METHOD, BAD_REQUEST = -32001, -32000, -32601, -32600
+LAST_WORDS = 1.0
+"""Seconds in which a client that is shown out can be told why."""
+UNAUTHORISED, FAILED, NO_METHOD, BAD_REQUEST, INTERNAL = -32001, -32000, -32601, -32600, -32603
 
 
 class Refusal(Exception):
@@ -46,7 +49,7 @@ class Refusal(Exception):
 class Connection:
     """Speaks JSON-RPC 2.0 with one client, in both directions."""
 
-    def __init__(self, daemon: Daemon, stream: UNIXSocketStream) -> None:
+    def __init__(self, daemon: Daemon, stream: Stream) -> None:
         self._daemon = daemon
         self._stream = stream
         self._sending = anyio.Lock()
@@ -54,6 +57,7 @@ class Connection:
         self._frames = FrameReader(FIRST_FRAME, 0, "the client")
         self._asked: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
         self._next_id = 0
+        self._held = 0
         self._group: TaskGroup | None = None
         self.owner = ""
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -66,20 +70,39 @@ class Connection:
             return
         try:
             async with anyio.create_task_group() as self._group:
-                with anyio.move_on_after(INTRODUCTION) as patience:
-                    if not await self._introduce(pid):
-                        return
-                if patience.cancelled_caught:
-                    return
-                await self._listen()
+                try:
+                    with anyio.fail_after(INTRODUCTION):
+                        known = await self._introduce(pid)
+                    if known:
+                        await self._listen()
+                except TimeoutError:
+                    await self.show_out(UNAUTHORISED, f"auth did not come within {INTRODUCTION:g} s")
+                except ProtocolError as exc:
+                    await self.show_out(BAD_REQUEST, str(exc))
                 self._group.cancel_scope.cancel()
-        except* (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ProtocolError, OSError):
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError):
             pass
         finally:
+            self._hold(-self._held)
             with anyio.CancelScope(shield=True):
-                for desk in self._desks:
-                    await desk.close()
+                await do_all(desk.close for desk in self._desks)
                 await self._stream.aclose()
+
+    async def show_out(self, code: int, why: str) -> None:
+        """Tell the client why its connection ends now, if it listens."""
+        with anyio.move_on_after(LAST_WORDS):
+            await self._send({"id": None, "error": {"code": code, "message": why[:500]}})
+
+    def _hold(self, more: int) -> None:
+        """Count what is kept in memory for this client."""
+        self._held += more
+        self._daemon.held += more
+        if more > 0 and self._daemon.held > MOST_HELD:
+            raise ProtocolError(
+                "the daemon holds as much as it can",
+                cause=f"{MOST_HELD} bytes of all clients",
+                remedy="send less at once",
+            )
 
     async def _introduce(self, pid: int | None) -> bool:
         """The first frame must prove that the client may be here."""
@@ -105,14 +128,20 @@ class Connection:
 
     async def _listen(self) -> None:
         assert self._group is not None
+        unfinished = 0
         while True:
             for message, attachment in self._frames.feed(await self._stream.receive(1 << 16)):
                 self._daemon.touch()
+                self._hold(len(attachment or b"") - unfinished)
+                unfinished = 0
                 if "method" in message:
                     await self._room.acquire()
                     self._group.start_soon(self._answer, message, attachment)
                 else:
+                    self._hold(-len(attachment or b""))
                     self._take_reply(message)
+            self._hold(self._frames.held - unfinished)
+            unfinished = self._frames.held
 
     # -- what it asks --------------------------------------------------------------------------
 
@@ -123,6 +152,7 @@ class Connection:
             if message.get("id") is not None:
                 await self._send({"id": message["id"], **said}, descriptors, body)
         finally:
+            self._hold(-len(attachment or b""))
             self._room.release()
             self._daemon.requests -= 1
 
@@ -140,6 +170,8 @@ class Connection:
                     body = part
                 else:
                     descriptors = part
+            if body is not None and len(body) > MAX_ATTACHMENT:
+                raise Refusal(FAILED, f"the answer has {len(body)} bytes; {MAX_ATTACHMENT} fit into an attachment")
             said: dict[str, Any] = {"result": result}
         except Refusal as exc:
             said = {"error": {"code": exc.code, "message": str(exc)}}
@@ -147,6 +179,12 @@ class Connection:
             said = {"error": plain_error(exc)}
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             said = {"error": {"code": BAD_REQUEST, "message": f"{type(exc).__name__}: {exc}"[:500]}}
+        except Exception as exc:  # noqa: BLE001 - a full disk or a fault of ours: one request fails, and not the house
+            report(exc)
+            failure = MachineError(
+                "the daemon failed", cause=f"{type(exc).__name__}: {exc}"[:500], remedy="cloche daemon logs"
+            )
+            said = {"error": {**plain_error(failure), "code": INTERNAL}}
         return said, descriptors, body
 
     async def _call(self, message: dict[str, Any], attachment: bytes | None) -> Any:
@@ -223,12 +261,3 @@ def plain_error(exc: ClocheError) -> dict[str, Any]:
         if hasattr(exc, name):
             data[name] = getattr(exc, name)
     return {"code": FAILED, "message": exc.message, "data": data}
-
-
-def peer_of(stream: UNIXSocketStream) -> tuple[int | None, int | None]:
-    """(user, process) at the other end, by the system's word; None where it has none."""
-    raw = stream.extra(SocketAttribute.raw_socket)
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None, None
-    pid, uid, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid, pid

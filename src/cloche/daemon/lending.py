@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,7 +15,8 @@ import anyio.to_thread
 from cloche.backends.jail.backend import JailBackend
 from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.channel import JailChannel
-from cloche.errors import RequestError
+from cloche.daemon.mishaps import do_all
+from cloche.errors import RequestError, StartError
 from cloche.policy import ExecutionPolicy
 from cloche.session.workspace import Workspace
 
@@ -95,12 +97,30 @@ class LendingDesk:
         given = params.get("workspace")
         place = Workspace(Path(given or "/app"), private=given is None)
         try:
-            async with lease.in_turn:
-                channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
-            return await anyio.to_thread.run_sync(self._hand_over, lease, channel)
+            return await self._start(lease, policy, place)
         except BaseException:
             await self._release({"lease": lease.id})
             raise
+
+    async def _start(self, lease: Lease, policy: ExecutionPolicy, place: Workspace, *, again: bool = True) -> Answer:
+        async with lease.in_turn:
+            channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
+        try:
+            return await self._give(lease, channel)
+        except StartError:
+            if not again or channel.seat.broker.alive:
+                raise
+        return await self._start(lease, policy, place, again=False)  # it was asked of a jail that was dying
+
+    async def _give(self, lease: Lease, channel: JailChannel) -> Answer:
+        """Whoever is cancelled meanwhile has been given it all the same, and will give it back."""
+        try:
+            with anyio.CancelScope(shield=True):
+                given = await anyio.to_thread.run_sync(self._hand_over, lease, channel)
+        except BaseException:
+            await anyio.to_thread.run_sync(channel.close)
+            raise
+        return given
 
     def _hand_over(self, lease: Lease, channel: JailChannel) -> Answer:
         """Waits for the handles of a session that is still being made."""
@@ -139,23 +159,28 @@ class LendingDesk:
     async def _close(self, params: Mapping[str, Any]) -> Answer:
         lent = self._channels.pop(params.get("channel"), None)  # type: ignore[arg-type]  # as above
         if lent is not None:
-            async with lent.lease.in_turn:
-                await anyio.to_thread.run_sync(lent.channel.close)
+            with anyio.CancelScope(shield=True):  # nobody else knows of it any more
+                async with lent.lease.in_turn:
+                    await anyio.to_thread.run_sync(lent.channel.close)
         return {}, []
 
     async def _release(self, params: Mapping[str, Any]) -> Answer:
         lease = self._leases.pop(str(params.get("lease")), None)
         if lease is not None:
+            with anyio.CancelScope(shield=True):
+                await self._end(lease)
+        return {}, []
+
+    async def _end(self, lease: Lease) -> None:
+        try:
             for number in [number for number, lent in self._channels.items() if lent.lease is lease]:
                 await self._close({"channel": number})
             for copies in (self._branches, self._savepoints):
                 for number in [number for number, copying in copies.items() if copying.lease is lease]:
                     await self._abandon({"copy": number})
-            try:
-                await anyio.to_thread.run_sync(lease.backend.release)
-            finally:
-                self._pool.give_place_back(self._owner, lease.policy)
-        return {}, []
+            await anyio.to_thread.run_sync(lease.backend.release)
+        finally:
+            self._pool.give_place_back(self._owner, lease.policy)
 
     # -- copies --------------------------------------------------------------------------------
 
@@ -207,23 +232,23 @@ class LendingDesk:
 
     async def _become(self, lease: Lease, channel: JailChannel) -> Answer:
         lease.backend.adopt(channel)
-        return await anyio.to_thread.run_sync(self._hand_over, lease, channel)
+        return await self._give(lease, channel)
 
     async def _abandon(self, params: Mapping[str, Any]) -> Answer:
         number: Any = params.get("copy")
         waiting = self._savepoints.pop(number, None)
         branch = self._branches.pop(number, None)
-        if waiting is not None:
-            await anyio.to_thread.run_sync(waiting.copy.abandon)
-        if branch is not None:
-            await anyio.to_thread.run_sync(branch.copy.abandon)
-            await self._release({"lease": branch.lease.id})
+        with anyio.CancelScope(shield=True):
+            if waiting is not None:
+                await anyio.to_thread.run_sync(waiting.copy.abandon)
+            if branch is not None:
+                await anyio.to_thread.run_sync(branch.copy.abandon)
+                await self._release({"lease": branch.lease.id})
         return {}, []
 
     async def close(self) -> None:
         """The client is gone: end all that it had."""
-        for lease in list(self._leases):
-            await self._release({"lease": lease})
+        await do_all(partial(self._release, {"lease": lease}) for lease in list(self._leases))
 
 
 def _note(copies: dict[int, _Copying[C]], number: int, copying: _Copying[C]) -> Answer:

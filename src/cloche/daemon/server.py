@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import signal
+import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,7 +16,9 @@ import anyio.to_thread
 
 from cloche import __version__
 from cloche.backends.daemon.places import Places
-from cloche.daemon.connection import Connection
+from cloche.daemon.connection import FAILED, Connection
+from cloche.daemon.doors import Door, Stream, open_door
+from cloche.daemon.mishaps import report
 from cloche.daemon.sessions import Routes
 from cloche.errors import ClocheError, MachineError
 from cloche.paths import private_folder
@@ -23,10 +26,11 @@ from cloche.pool import Pool, PoolLimits
 from cloche.session.processes import process_start
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Mapping
     from typing import IO
 
-    from anyio.abc import SocketListener, TaskGroup, UNIXSocketStream
+    from anyio.abc import TaskGroup
 
 MOST_CONNECTIONS = 1024
 DRAIN = 10.0
@@ -44,9 +48,12 @@ class Daemon:
         limits: PoolLimits | None = None,
         config: Mapping[str, Any] | None = None,
         idle_exit: float | None = None,
+        passed: socket.socket | None = None,
     ) -> None:
-        self.places = places
-        self.uid = os.getuid()
+        """`passed`: the socket that a service manager holds for us; it stays when we go."""
+        self.places = places if passed is None else Places(Path(passed.getsockname()))
+        self._passed = passed
+        self.uid = os.getuid() if hasattr(os, "getuid") else None
         self.token = secrets.token_hex(32)
         self.pool = Pool(limits, config=config or {"backend": "jail"})
         self.routes = Routes(self.pool)
@@ -55,6 +62,8 @@ class Daemon:
         self._connections = 0
         self.requests = 0
         """Under way now."""
+        self.held = 0
+        """Bytes that are kept in memory for all clients together."""
         self._wall: dict[str, Any] = {}
         self._lock: IO[str] | None = None
 
@@ -79,23 +88,28 @@ class Daemon:
 
     async def serve(self, on_ready: Callable[[], None]) -> None:
         """Until SIGTERM or SIGINT, or until nobody has come for `idle_exit` seconds."""
-        self._take_house()
+        self._take_lock()
         try:
-            listener = await self._listen()
+            self._furnish()
+            door = await open_door(self.places.address(), self._passed)
             async with self.pool, anyio.create_task_group() as group:
                 await anyio.to_thread.run_sync(self._warm_up)
-                group.start_soon(self._accept, listener, group)
+                group.start_soon(self._accept, door, group)
                 on_ready()
                 await self._until_the_end()
-                await listener.aclose()
+                await door.aclose()
                 await self._drain()
                 group.cancel_scope.cancel()
         finally:
             self._leave_house()
 
-    def _take_house(self) -> None:
+    def _take_lock(self) -> None:
         """One daemon in one place. The lock goes with the process, however it ends."""
         private_folder(self.places.folder)
+        if sys.platform == "win32":  # where the pipe itself is a lock
+            return
+        import fcntl
+
         self._lock = open(self.places.lock, "a")  # noqa: SIM115 - held as long as we live
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,25 +117,26 @@ class Daemon:
             raise MachineError(
                 "a daemon is running already", cause=str(self.places.socket), remedy="cloche daemon status"
             ) from None
-        for left in (self.places.socket, self.places.token, self.places.pid):
+
+    @property
+    def _ours(self) -> tuple[Path, ...]:
+        """Files that come and go with us."""
+        beside = (self.places.token, self.places.pid)
+        return beside if self._passed is not None else (self.places.socket, *beside)
+
+    def _furnish(self) -> None:
+        for left in self._ours:
             with suppress(FileNotFoundError):
                 left.unlink()  # of one that was killed: nobody else can hold the lock
         _write_private(self.places.token, self.token + "\n")
         _write_private(self.places.pid, f"{os.getpid()} {process_start(os.getpid())}\n")
 
     def _leave_house(self) -> None:
-        for ours in (self.places.socket, self.places.token, self.places.pid):
+        for ours in self._ours:
             with suppress(OSError):
                 ours.unlink()
         if self._lock is not None:
             self._lock.close()
-
-    async def _listen(self) -> SocketListener:
-        before = os.umask(0o177)
-        try:
-            return await anyio.create_unix_listener(self.places.socket, mode=0o600, backlog=512)
-        finally:
-            os.umask(before)
 
     def _warm_up(self) -> None:
         """Find out what wall there is, and start what sessions come from."""
@@ -138,21 +153,26 @@ class Daemon:
         else:
             self._wall = {"trouble": found.reason, "remedy": found.remedy}
 
-    async def _accept(self, listener: SocketListener, group: TaskGroup) -> None:
-        async def handle(stream: UNIXSocketStream) -> None:
-            if self._connections >= MOST_CONNECTIONS:
-                await stream.aclose()
-                return
+    async def _accept(self, door: Door, group: TaskGroup) -> None:
+        async def handle(stream: Stream) -> None:
             self._connections += 1
             self.touch()
             try:
-                await Connection(self, stream).serve()
+                connection = Connection(self, stream)
+                if self._connections > MOST_CONNECTIONS:
+                    await connection.show_out(FAILED, f"the daemon has {MOST_CONNECTIONS} clients already")
+                    await stream.aclose()
+                else:
+                    await connection.serve()
+            except Exception as exc:  # noqa: BLE001 - a fault of ours ends one connection, and not the house
+                report(exc)
             finally:
                 self._connections -= 1
                 self.touch()
 
         with suppress(anyio.ClosedResourceError):
-            await listener.serve(handle, group)  # type: ignore[arg-type]  # a listener on a Unix socket gives Unix streams
+            while True:
+                group.start_soon(handle, await door.accept())
 
     async def _until_the_end(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -177,6 +197,6 @@ class Daemon:
 
 
 def _write_private(path: Any, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
     with open(descriptor, "w") as handle:
         handle.write(text)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cloche.daemon.lending import read_policy
+from cloche.daemon.mishaps import do_all
 from cloche.errors import RequestError, UnknownSessionError
 from cloche.session.callbacks import calling_sandbox
 from cloche.session.operations import outgoing
@@ -94,7 +95,7 @@ class SessionDesk:
 
     def _keep(self, session: PooledSession) -> dict[str, Any]:
         self._daemon.routes.clients[session.id] = self._connection
-        self._mine[session.id] = session
+        self._mine[session.id] = session  # from here on it ends with the client, whatever goes wrong
         return {"session": session.id, "key": session.key, "capabilities": sorted(session.capabilities)}
 
     # -- life ----------------------------------------------------------------------------------
@@ -142,9 +143,10 @@ class SessionDesk:
 
     async def close(self) -> None:
         """The client is gone."""
-        for session in list(self._mine.values()):
+        sessions = list(self._mine.values())
+        for session in sessions:
             self._let_go(session)
-            await session.close("its client is gone")
+        await do_all(partial(session.close, "its client is gone") for session in sessions)
 
     async def _list(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"sessions": [{"session": one.id, "state": one.state} for one in self._mine.values()]}

@@ -79,12 +79,16 @@ class Shelf:
 def _write(folder: Path, contents: list[bytes]) -> None:
     fresh = folder.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(mode=0o700)
-    for number, data in enumerate(contents):
-        descriptor = os.open(fresh / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as handle:
-            handle.write(data)
-    fresh.rename(folder)
+    try:
+        fresh.mkdir(mode=0o700)
+        for number, data in enumerate(contents):
+            descriptor = os.open(fresh / str(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as handle:
+                handle.write(data)
+        fresh.rename(folder)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)  # the disk is full, and half of a session is of no use
+        raise
 
 
 def _read(folder: Path, count: int) -> list[bytes]:

@@ -181,7 +181,8 @@ class Pool:
             self._shelf.drop(kept)
         try:
             if sandbox is not None:
-                await sandbox.destroy()
+                with anyio.CancelScope(shield=True):  # nobody else knows of it any more
+                    await sandbox.destroy()
         finally:
             if was != "set_aside":
                 self._places.leave(session.owner)

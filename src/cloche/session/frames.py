@@ -33,6 +33,11 @@ class FrameReader:
         self._size = 0
         self._open: tuple[dict[str, Any], bytearray, int] | None = None
 
+    @property
+    def held(self) -> int:
+        """Bytes of a frame whose end has not come yet."""
+        return self._size + (0 if self._open is None else len(self._open[1]))
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Frames that `data` completes. Raises `ProtocolError` for what is none."""
         start = 0

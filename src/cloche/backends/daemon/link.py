@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
-import socket
 import threading
 import time
-from array import array
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cloche import errors
+from cloche.backends.daemon.lines import Line, connect
 from cloche.backends.daemon.places import Places
 from cloche.errors import BackendUnavailableError, ClocheError, ProtocolError, RequestError
 from cloche.session.frames import FrameReader, encode_frame
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_FRAME = 1 << 24
-MAX_ATTACHMENT = 1 << 30
-MAX_DESCRIPTORS = 16
-_ROOM = socket.CMSG_SPACE(MAX_DESCRIPTORS * array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
+MAX_ATTACHMENT = 1 << 28
+STARTING = 0.05
+"""Seconds between two looks at whether a daemon that is being started has come up."""
 GONE = "the daemon is gone"
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)}
 
@@ -40,19 +38,24 @@ class Link:
         self._frames = FrameReader(MAX_FRAME, MAX_ATTACHMENT, "the daemon")
         self._arrived: list[tuple[dict[str, Any], bytes | None]] = []
         self._descriptors: list[int] = []
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        token = places.read_token()
-        try:
-            self._socket.settimeout(timeout)
-            self._socket.connect(str(places.socket))
-            if token is None:
-                raise OSError("its token cannot be read")
-            self.greeting, _, _ = self.call("auth", {"token": token}, timeout=timeout)
-        except (OSError, ClocheError) as exc:
-            self.close()
-            raise BackendUnavailableError(
-                "no daemon answers", cause=str(exc), remedy="cloche daemon start (cloche daemon status tells more)"
-            ) from None
+        end = time.monotonic() + timeout
+        used: str | None = None
+        self._line: Line | None = None
+        while True:
+            try:
+                self._line = connect(places, max(end - time.monotonic(), 0.001))
+                used = _await_token(places, used, end)
+                self.greeting, _, _ = self.call("auth", {"token": used}, timeout=max(end - time.monotonic(), 0.0))
+            except (OSError, ClocheError) as exc:
+                self.close()
+                # it may have been started by our knocking, after we had read what its predecessor left
+                if isinstance(exc, RequestError) and places.read_token() not in (used, None):
+                    self.alive = True
+                    continue
+                raise BackendUnavailableError(
+                    "no daemon answers", cause=str(exc), remedy="cloche daemon start (cloche daemon status tells more)"
+                ) from None
+            return
 
     def call(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float
@@ -80,32 +83,25 @@ class Link:
     def _send(self, method: str, params: Mapping[str, Any] | None, *, answered: bool) -> int:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
         with self._sending:
-            if not self.alive or self.owner != os.getpid():
+            if not self.alive or self._line is None or self.owner != os.getpid():
                 raise BackendUnavailableError(GONE, remedy="cloche daemon start")
             self._numbers += 1
             if answered:
                 message["id"] = self._numbers
             try:
-                self._socket.sendall(encode_frame(message))
+                self._line.send(encode_frame(message))
             except OSError as exc:
                 self._lose(str(exc))
             return self._numbers
 
     def _next(self, end: float) -> tuple[dict[str, Any], bytes | None]:
+        assert self._line is not None
         while not self._arrived:
-            left = end - time.monotonic()
-            poll = select.poll()
-            poll.register(self._socket.fileno(), select.POLLIN)
-            if left <= 0 or not poll.poll(left * 1000):
-                self._lose("it does not answer")
             try:
-                data, rights, _, _ = self._socket.recvmsg(1 << 16, _ROOM, socket.MSG_CMSG_CLOEXEC)
+                data, found = self._line.receive(end - time.monotonic())
             except OSError as exc:
                 self._lose(str(exc))
-            for _, _, payload in rights:
-                numbers = array("i")
-                numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
-                self._descriptors += numbers
+            self._descriptors += found
             if not data:
                 self._lose("it closed the connection")
             try:
@@ -114,17 +110,29 @@ class Link:
                 self._lose(str(exc))
         return self._arrived.pop(0)
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str) -> NoReturn:
         self.alive = False
         raise BackendUnavailableError(GONE, cause=why, remedy="cloche daemon start; the next call tries again")
 
     def close(self) -> None:
         """Leave. The daemon ends what was ours."""
         self.alive = False
-        self._socket.close()
+        if self._line is not None:
+            self._line.close()
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
+
+
+def _await_token(places: Places, refused: str | None, end: float) -> str:
+    """What the daemon wants to hear. One that starts because somebody knocks writes it down first."""
+    while True:
+        token = places.read_token()
+        if token is not None and token != refused:
+            return token
+        if time.monotonic() + STARTING > end:
+            raise OSError("its token cannot be read")
+        time.sleep(STARTING)
 
 
 class Links:

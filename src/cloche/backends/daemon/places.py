@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 SOCKET_VARIABLE = "CLOCHE_DAEMON_SOCKET"
 FOLDER = "~/.rlm"
 PIPE = r"\\.\pipe\rlm-daemon"
-"""The meeting place on Windows; untested."""
+"""Where clients come in on Windows; untested. The other files lie in the folder there too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,13 @@ class Places:
         """``$CLOCHE_DAEMON_SOCKET``, or ``~/.rlm/daemon.sock``."""
         named = os.environ.get(SOCKET_VARIABLE)
         return cls(Path(named) if named else Path(os.path.expanduser(FOLDER)) / "daemon.sock")
+
+    def address(self, platform: str = sys.platform) -> Path | str:
+        """What clients connect to: the socket; on Windows a pipe, with a name of its own for every other place."""
+        if platform != "win32":
+            return self.socket
+        usual = self.socket == Path(os.path.expanduser(FOLDER)) / "daemon.sock"
+        return PIPE if usual else f"{PIPE}-{zlib.crc32(os.fsencode(self.socket)):08x}"
 
     @property
     def folder(self) -> Path:
@@ -55,12 +64,14 @@ class Places:
 
     def read_token(self) -> str | None:
         """The token, where it lies as it should: ours, and for nobody else to read."""
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         try:
-            descriptor = os.open(self.token, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(self.token, flags)
         except OSError:
             return None
         with open(descriptor) as handle:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            exposed = hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077)
+            if not stat.S_ISREG(status.st_mode) or exposed:
                 return None
             return handle.read(256).strip() or None
