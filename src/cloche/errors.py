@@ -14,6 +14,10 @@
     │   ├── BranchError           the session cannot be branched, marked or taken back now
     │   ├── QuotaError            this owner has used up what it may use
     │   ├── UnknownSessionError   (LookupError) there is no such session, or it is another owner's
+    │   ├── UnknownEntryError     (LookupError) a store has nothing under that key of that owner
+    │   ├── ConflictError         somebody else has written meanwhile; nothing was overwritten
+    │   ├── DamagedEntryError     what a store holds is not what was written to it
+    │   ├── SessionFileError      a session file is damaged, too large, or not one
     │   └── ValueTransferError    (ValueError) a value cannot cross the wall
     ├── SessionError              the session is not what it was
     │   ├── SessionClosedError    destroy() was called
@@ -25,6 +29,7 @@
     │   │   └── BinaryMissingError  (FileNotFoundError) the WebAssembly binary is not there
     │   ├── IsolationError        the demanded isolation cannot be had
     │   ├── AdmissionError        the pool is full and stayed so
+    │   ├── StoreError            a store cannot be reached or written
     │   └── StartError            the guest did not come up
     └── ExecutionError            raised by ``SandboxResult.check()``; carries ``.result``
         ├── CodeError             the code raised
@@ -158,6 +163,43 @@ class UnknownSessionError(RequestError, LookupError):
     code = "unknown_session"
 
 
+class UnknownEntryError(RequestError, LookupError):
+    """A store has nothing under that key for whoever asks."""
+
+    code = "unknown_entry"
+
+
+class ConflictError(RequestError):
+    """Somebody else has written meanwhile: nothing was overwritten. ``found`` is the version that is there now."""
+
+    code = "conflict"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        cause: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, cause=cause, remedy=remedy)
+        self.expected = expected
+        self.found = found
+
+
+class DamagedEntryError(RequestError):
+    """What a store holds is not what was written to it: truncated, altered, or gone in part."""
+
+    code = "damaged_entry"
+
+
+class SessionFileError(RequestError):
+    """A session file is damaged, too large, newer than this version, or not one at all."""
+
+    code = "session_file"
+
+
 class SessionError(ClocheError):
     """The session is closed, lost, or out of step."""
 
@@ -228,6 +270,12 @@ class AdmissionError(MachineError):
     """The pool is full, and no place became free in time."""
 
     code = "admission"
+
+
+class StoreError(MachineError):
+    """A store cannot be reached, opened or written."""
+
+    code = "store"
 
 
 class StartError(MachineError):

@@ -1,4 +1,4 @@
-"""Where Cloche keeps things on this machine: a cache per user, and one folder per live session."""
+"""Where Cloche keeps things on this machine: a cache per user, what is to last, and one folder per live session."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from cloche.errors import MachineError
 PASSABLE = 0o711
 """Of a folder in which others can see nothing, but through which they can go to what they know by name."""
 
+_VARIABLES = "CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR / CLOCHE_STATE_DIR"
+
 
 def cache_dir() -> Path:
     """Compiled guests and what was found out about interpreters. Safe to delete."""
@@ -19,6 +21,15 @@ def cache_dir() -> Path:
     if named:
         return private_folder(Path(named))
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return private_folder(Path(base) / "cloche")
+
+
+def state_dir() -> Path:
+    """What is to last: saved sessions. Not safe to delete."""
+    named = os.environ.get("CLOCHE_STATE_DIR")
+    if named:
+        return private_folder(Path(named))
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return private_folder(Path(base) / "cloche")
 
 
@@ -45,14 +56,14 @@ def private_folder(path: Path) -> Path:
             raise MachineError(
                 f"{path} cannot be made",
                 cause=exc.strerror,
-                remedy="set CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR to a folder of your own",
+                remedy=f"set {_VARIABLES} to a folder of your own",
             ) from None
         status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
         raise MachineError(
             f"{path} is not a folder of ours",
             cause="somebody else made it first; using it could expose sessions to them",
-            remedy="remove it, or set CLOCHE_SESSIONS_DIR / CLOCHE_CACHE_DIR to a folder of your own",
+            remedy=f"remove it, or set {_VARIABLES} to a folder of your own",
         )
     if status.st_mode & 0o077 and stat.S_IMODE(status.st_mode) != PASSABLE:
         path.chmod(0o700)
