@@ -6,6 +6,8 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from cloche.errors import RequestError
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
@@ -124,14 +126,21 @@ class AsyncSandbox(SessionFace):
     # -- state ---------------------------------------------------------------------------------
 
     async def snapshot(self, base: Snapshot | None = None, *, timeout_ms: int | None = None) -> Snapshot:
-        """Save the variables; those that cannot be saved are named in `.skipped` with the reason."""
-        return await self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes), timeout_ms)
+        """Save the variables; those that cannot be saved are named in `.skipped` with the reason.
+
+        With an earlier snapshot as `base`, what has not changed since is not written again.
+        """
+        if base is not None:
+            await anyio.to_thread.run_sync(base.held)  # hashing would hold up the event loop
+        return await self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes, base), timeout_ms)
 
     async def restore(self, snapshot: Snapshot | bytes, *, timeout_ms: int | None = None) -> tuple[Skipped, ...]:
         """Put saved variables back, inside the wall. Returns those that could not be read here."""
-        if not isinstance(snapshot, Snapshot):
-            snapshot = Snapshot.from_bytes(snapshot)
-        return await self._driver.run(operations.Restore(snapshot), timeout_ms)
+        if isinstance(snapshot, Snapshot):
+            read = snapshot
+        else:
+            read = await anyio.to_thread.run_sync(Snapshot.from_bytes, snapshot)
+        return await self._driver.run(operations.Restore(read, self.policy.snapshot_max_bytes), timeout_ms)
 
     async def fork(self, *, timeout_ms: int | None = None) -> Self:
         """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""

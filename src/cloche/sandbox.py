@@ -156,14 +156,17 @@ class SessionSandbox(BaseSandbox, SessionFace):
     # -- state ---------------------------------------------------------------------------------
 
     def snapshot(self, base: Snapshot | None = None, *, timeout_ms: int | None = None) -> Snapshot:
-        """Save the variables; those that cannot be saved are named in `.skipped` with the reason."""
-        return self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes), timeout_ms)
+        """Save the variables; those that cannot be saved are named in `.skipped` with the reason.
+
+        With an earlier snapshot as `base`, what has not changed since is not written again.
+        """
+        return self._driver.run(operations.TakeSnapshot(self.policy.snapshot_max_bytes, base), timeout_ms)
 
     def restore(self, snapshot: Snapshot | bytes, *, timeout_ms: int | None = None) -> tuple[Skipped, ...]:
         """Put saved variables back, inside the wall. Returns those that could not be read here."""
         if not isinstance(snapshot, Snapshot):
             snapshot = Snapshot.from_bytes(snapshot)
-        return self._driver.run(operations.Restore(snapshot), timeout_ms)
+        return self._driver.run(operations.Restore(snapshot, self.policy.snapshot_max_bytes), timeout_ms)
 
     def fork(self, *, timeout_ms: int | None = None) -> Self:
         """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""

@@ -35,6 +35,7 @@ MODULES = (
     "bridges",
     "display",
     "pickling",
+    "pieces",
     "state",
     "runner",
     "kernel",
@@ -89,7 +90,7 @@ CONTROL = "--control"
 PACKAGES = ("jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
-INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "state")
+INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "pieces", "state")
 DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """

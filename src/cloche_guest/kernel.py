@@ -34,7 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    Reply = tuple[dict[str, Any] | None, bytes | None]
+    Attachment = list[Any] | None  # buffers
+    Reply = tuple[dict[str, Any] | None, Attachment]
 
 MAX_VALUE_TEXT = 100_000
 PIECE = 1 << 20
@@ -112,7 +113,7 @@ class Kernel:
             link.send({"jsonrpc": "2.0", "id": reply["id"], "error": error})
         return True
 
-    def answer(self, request: dict[str, Any], body: bytearray | None) -> tuple[dict[str, Any] | None, bytes | None]:
+    def answer(self, request: dict[str, Any], body: bytearray | None) -> Reply:
         """The reply to one request, never an exception. None for a notification."""
         signals.begin_call()
         number = request.get("id")
@@ -340,14 +341,15 @@ class Kernel:
 
     def snapshot(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """All variables that can be saved."""
-        limit = params.get("limit", 1 << 30)
-        saved, skipped, data = self._guarded(lambda: saving.save(self.space.names, self.space.user_names(), limit))
-        return {"variables": saved, "skipped": skipped}, data
+        limit, held = params.get("limit", 1 << 30), frozenset(params.get("held") or ())
+        space = self.space
+        listed, pieces = self._guarded(lambda: saving.save(space.names, space.user_names(), limit, held))
+        return {"python": "%d.%d.%d" % sys.version_info[:3], **listed}, pieces
 
     def restore(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Put saved variables back."""
-        data = body or bytearray()
-        restored, failed = self._guarded(lambda: saving.load(self.space.names, data, self.space.reserved))
+        entries, data = params["entries"], body or bytearray()
+        restored, failed = self._guarded(lambda: saving.load(self.space.names, entries, data, self.space.reserved))
         return {"restored": restored, "failed": failed}, None
 
     def _guarded(self, action: Callable[[], Any]) -> Any:

@@ -6,61 +6,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
-_FUNCTION = type(lambda: 0)
-
-
-def make_pickler(buffer: Any, names: dict[str, Any]) -> Any:
-    """A pickler that takes functions of cells; where the interpreter has cloudpickle, also closures and classes."""
-    import pickle
-
-    try:
-        from cloudpickle import CloudPickler as Base
-    except ImportError:
-        Base = pickle.Pickler  # noqa: N806 - a class
-
-    class CellPickler(Base):  # type: ignore[misc]  # which of the two is known here only
-        def reducer_override(self, obj: Any) -> Any:
-            if type(obj) is _FUNCTION and obj.__globals__ is names and not obj.__closure__:
-                return _reduce_function(obj)
-            override = getattr(Base, "reducer_override", None)
-            return NotImplemented if override is None else override(self, obj)
-
-    return CellPickler(buffer, 4)
+PROTOCOL = 5  # the first whose buffers may travel apart from the stream
 
 
-def _reduce_function(function: Any) -> tuple[Any, ...]:
-    """A function of a cell: its code, and the *live* globals wherever it is restored.
-
-    cloudpickle would give each function a copy of the globals, so that it would neither see a variable that is
-    changed later nor another function that is defined anew.
-    """
-    import marshal
-
-    # `eval` is found by name in any guest; nothing of ours needs to be importable there.
-    source = (
-        "(lambda code, name, defaults: type(lambda: 0)(__import__('marshal').loads(code), "
-        "__import__('sys').modules['__main__'].__dict__, name, defaults))"
-    )
-    attributes = {
-        name: getattr(function, name)
-        for name in ("__kwdefaults__", "__qualname__", "__doc__", "__annotations__", "__module__")
-    }
-    make = (marshal.dumps(function.__code__), function.__name__, function.__defaults__)
-    return _Apply(source), make, (function.__dict__ or None, attributes)
-
-
-def reference(module: Any) -> Any:
-    """A module is not saved but imported again, where it is the one that its name stands for."""
-    name = getattr(module, "__name__", None)
-    if type(name) is not str or sys.modules.get(name) is not module or name == "__main__":
-        return None
-    return _Apply("__import__('importlib').import_module(%r)" % name)
-
-
-class _Apply:
-    """Pickles as ``eval(source)``."""
+class Apply:
+    """Pickles as ``eval(source)``: nothing of ours needs to be importable where a state is read."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -70,3 +22,101 @@ class _Apply:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return eval, (self._source,)
+
+
+_FUNCTION = type(lambda: 0)
+_CELL: Any = eval("type((lambda x: lambda: x)(0).__closure__[0])")
+
+_make_cell = Apply("type((lambda x: lambda: x)(0).__closure__[0])")
+_make_function = Apply(
+    "(lambda code, name, cells, made_by: type(lambda: 0)(__import__('marshal').loads(code),"
+    " __import__('sys').modules['__main__'].__dict__, name, None, cells)"
+    " if made_by == __import__('sys').implementation.cache_tag"
+    " else exec('raise ImportError(text)', {'text': 'it was compiled by ' + str(made_by)}))"
+)
+_fill_function = Apply(
+    "(lambda function, state: (function.__dict__.update(state[0]),"
+    " [setattr(function, name, value) for name, value in state[1].items()],"
+    " [setattr(cell, 'cell_contents', value) for cell, value in state[2]]) and None)"
+)
+_KEPT = (
+    "__defaults__",
+    "__kwdefaults__",
+    "__qualname__",
+    "__doc__",
+    "__annotations__",
+    "__module__",
+    "__type_params__",
+)
+
+
+def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[Any], Any] | None = None) -> Any:
+    """A pickler that takes functions of cells; where the interpreter has cloudpickle, also classes.
+
+    `names` are the live variables, `buffer_callback` as for `pickle.Pickler`.
+    """
+    import pickle
+
+    try:
+        from cloudpickle import CloudPickler as Base
+    except ImportError:
+        Base = pickle.Pickler  # noqa: N806 - a class
+    has_classes = Base is not pickle.Pickler
+    cells: set[int] = set()  # those of functions that were met: these fill them again
+
+    class CellPickler(Base):  # type: ignore[misc]  # which of the two is known here only
+        def reducer_override(self, obj: Any) -> Any:
+            kind = type(obj)
+            if kind is _FUNCTION and obj.__globals__ is names:
+                cells.update(map(id, obj.__closure__ or ()))
+                return _reduce_function(obj)
+            if kind is _CELL and id(obj) in cells:
+                return _make_cell, ()
+            if has_classes:
+                return Base.reducer_override(self, obj)
+            if issubclass(kind, type) and obj.__module__ == "__main__":
+                raise pickle.PicklingError(
+                    "the class %s was made in a cell; it can be saved where cloudpickle is installed beside the "
+                    "sandbox's Python" % obj.__qualname__
+                )
+            return NotImplemented
+
+    return CellPickler(buffer, PROTOCOL, buffer_callback=buffer_callback)
+
+
+def _reduce_function(function: Any) -> tuple[Any, ...]:
+    """A function of a cell: its code, and the *live* globals wherever it is restored.
+
+    cloudpickle would give each function a copy of the globals, so that it would neither see a variable that is
+    changed later nor another function that is defined anew. The function is made first and filled afterwards: its
+    closure, its defaults and its attributes may lead back to it.
+    """
+    import marshal
+
+    attributes = {name: value for name, value in ((name, _attribute(function, name)) for name in _KEPT) if value}
+    filled = [(cell, cell.cell_contents) for cell in function.__closure__ or () if not _is_empty(cell)]
+    make = (marshal.dumps(function.__code__), function.__name__, function.__closure__, sys.implementation.cache_tag)
+    return _make_function, make, (function.__dict__, attributes, filled), None, None, _fill_function
+
+
+def _attribute(function: Any, name: str) -> Any:
+    try:
+        return getattr(function, name)
+    except Exception:  # annotations are evaluated when somebody asks for them
+        return None
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - it raises
+    except ValueError:
+        return True
+    return False
+
+
+def reference(module: Any) -> Any:
+    """A module is not saved but imported again, where it is the one that its name stands for."""
+    name = getattr(module, "__name__", None)
+    if type(name) is not str or sys.modules.get(name) is not module or name == "__main__":
+        return None
+    return Apply("__import__('importlib').import_module(%r)" % name)

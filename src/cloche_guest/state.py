@@ -1,84 +1,263 @@
-"""Saving and restoring variables, one by one: what cannot be saved costs only itself.
+"""Saving and restoring variables, each on its own: what cannot be saved costs only itself.
 
-The bytes are made and read here, inside the wall; the host carries them and never looks inside.
+The bytes are made and read here, inside the wall; the host carries them and never looks inside. A state is a list of
+entries. An entry holds one variable, or several that share objects which can change: these come back sharing them.
+Its stream is a pickle of the list of their values; large buffers (arrays, columns) lie beside it and are sent from
+where they are. Streams and buffers are cut into pieces. A piece that the host has from an earlier save is named by
+its digest instead of being sent.
 """
 
 from __future__ import annotations
 
 import sys
 
-from cloche_guest.pickling import make_pickler, reference
+from cloche_guest.pickling import Apply, make_pickler, reference
+from cloche_guest.pieces import Stream, cut, digests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterator
 
-MAGIC = b"cloche-state-1\n"
+LEAST_BUFFER = 1 << 14
+MOST_REMEMBERED = 250_000
+"""Objects. Looking for what is shared costs some hundred bytes for each."""
+
+_BY_REFERENCE = (type, type(sys), type(len), Apply)
+_FUNCTION = type(lambda: 0)
 
 
 class StateError(ValueError):
     """These bytes are not a state of ours."""
 
 
-def save(names: dict[str, Any], wanted: list[str], limit: int) -> tuple[list[str], list[list[str]], bytes]:
-    """(saved names, [name, reason] of the others, bytes)."""
-    import io
-    import pickle
+class _Entry:
+    """Variables that are saved together."""
 
-    saved: list[str] = []
-    skipped: list[list[str]] = []
-    entries: list[tuple[str, bytes]] = []
-    total = len(MAGIC)
-    for name in wanted:
-        value = names[name]
-        if issubclass(type(value), type(sys)):  # not isinstance: that asks the object
-            value = reference(value)
-            if value is None:
-                skipped.append([name, "a module that cannot be imported by its name"])
-                continue
+    def __init__(self, names: list[str], values: list[Any], variables: dict[str, Any]) -> None:
+        self.names = names
+        self.values = values
+        self.buffers: list[tuple[bool, list[Any]]] = []
+        stream = Stream()
+        pickler = make_pickler(stream, variables, self._keep)
+        pickler.dump(values)
+        self.pieces = stream.pieces()
+        self.objects: dict[int, tuple[int, Any]] | None = None  # None: too many of them
+        if stream.marks <= MOST_REMEMBERED:
+            self.objects = pickler.memo.copy()
+            del self.objects[id(values)]
+
+    def _keep(self, buffer: Any) -> bool:
+        """Whether a buffer is to be a part of the stream."""
         try:
-            buffer = io.BytesIO()
-            make_pickler(buffer, names).dump(value)
-            data = buffer.getvalue()
-        except KeyboardInterrupt:  # the deadline
-            raise
-        except BaseException as exc:
-            skipped.append([name, _reason(exc)])
-            continue
-        if total + len(data) > limit:
-            skipped.append([name, "%d bytes; the snapshot may hold %d" % (len(data), limit)])
-            continue
-        total += len(data)
-        saved.append(name)
-        entries.append((name, data))
-    return saved, skipped, MAGIC + pickle.dumps(entries, 4)
+            view = buffer.raw()
+        except BufferError:  # not contiguous: only the pickler knows how to write that
+            return True
+        if view.nbytes < LEAST_BUFFER:
+            return True
+        self.buffers.append((view.readonly, cut(view)))
+        return False
+
+    def size(self) -> int:
+        return sum(map(len, self.pieces)) + sum(len(piece) for _, pieces in self.buffers for piece in pieces)
 
 
-def load(names: dict[str, Any], data: bytes | bytearray, reserved: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+def save(
+    names: dict[str, Any], wanted: list[str], limit: int, held: frozenset[str] = frozenset()
+) -> tuple[dict[str, Any], list[Any]]:
+    """(what there is, the pieces to send). `held` are digests of pieces that the host has."""
+    skipped: list[list[str]] = []
+    entries: list[_Entry] = []
+    for name in wanted:
+        made = _try_entry([name], [names.get(name)], names)
+        if isinstance(made, _Entry):
+            entries.append(made)
+        else:
+            skipped.append([name, made])
+    total = 0
+    sent: list[Any] = []
+    listed: list[dict[str, Any]] = []
+    for entry in _join_shared(entries, names):
+        size = entry.size()
+        if total + size > limit:
+            text = "%d bytes; the snapshot may hold %d, and has %d" % (size, limit, total)
+            skipped.extend([name, text] for name in entry.names)
+            continue
+        total += size
+        listed.append(_list_pieces(entry, held, sent))
+    return {"entries": listed, "skipped": skipped}, sent
+
+
+def load(
+    names: dict[str, Any], listed: Any, data: bytes | bytearray, reserved: dict[str, Any]
+) -> tuple[list[str], list[list[str]]]:
     """Put saved variables back. ([names], [name, reason] of those that could not be read here)."""
     import pickle
 
-    if bytes(data[: len(MAGIC)]) != MAGIC:
-        raise StateError("these bytes are not a saved state")
-    try:
-        entries = pickle.loads(memoryview(data)[len(MAGIC) :])
-        pairs = [(str(name), bytes(blob)) for name, blob in entries]
-    except Exception as exc:
-        raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
+    _check(listed, len(data))
     restored: list[str] = []
     failed: list[list[str]] = []
-    for name, blob in pairs:
-        if name in reserved:
-            continue
+    for entry_names, stream, buffers in _cut_out(listed, memoryview(data)):
         try:
-            names[name] = pickle.loads(blob)
+            values = pickle.loads(stream, buffers=buffers)
+            if type(values) is not list or len(values) != len(entry_names):
+                raise StateError("the saved state is damaged")
         except KeyboardInterrupt:  # the deadline
             raise
         except BaseException as exc:
-            failed.append([name, _reason(exc)])
-        else:
-            restored.append(name)
+            failed.extend([name, _reason(exc)] for name in entry_names)
+            continue
+        for name, value in zip(entry_names, values):
+            if name not in reserved:
+                names[name] = value
+                restored.append(name)
     return restored, failed
+
+
+def _try_entry(names: list[str], values: list[Any], variables: dict[str, Any]) -> _Entry | str:
+    """An entry, or why there is none: the objects' own code runs here."""
+    try:
+        return _Entry(names, [_to_save(value) for value in values], variables)
+    except KeyboardInterrupt:  # the deadline
+        raise
+    except BaseException as exc:
+        return _reason(exc)
+
+
+def _to_save(value: Any) -> Any:
+    if not issubclass(type(value), type(sys)):  # not isinstance: that asks the object
+        return value
+    module = reference(value)
+    if module is None:
+        raise StateError("a module that cannot be imported by its name")
+    return module
+
+
+# -- what is shared ------------------------------------------------------------------------------
+
+
+def _join_shared(entries: list[_Entry], names: dict[str, Any]) -> list[_Entry]:
+    """Entries of which no two share an object that can change."""
+    if len(entries) < 2:
+        return entries
+    variables = {id(value) for entry in entries for value in entry.values}
+    groups = _Groups(len(entries))
+    first_with: dict[int, int] = {}
+    many: int | None = None
+    for number, entry in enumerate(entries):
+        if entry.objects is None:
+            # Too many to look at each: whatever it may share is saved together with it.
+            many = number if many is None else many
+            groups.join(many, number)
+            continue
+        for key, (_, value) in entry.objects.items():
+            if _can_change(value, key in variables):
+                groups.join(first_with.setdefault(key, number), number)
+    if many is not None:
+        for number in set(first_with.values()):
+            groups.join(many, number)
+    joined = []
+    for members in groups.members():
+        if len(members) == 1:
+            joined.append(entries[members[0]])
+            continue
+        together = [entries[number] for number in members]
+        values = [value for entry in together for value in entry.values]
+        made = _try_entry([name for entry in together for name in entry.names], values, names)
+        # An object may let itself be written once only: better apart than not at all.
+        joined.extend([made] if isinstance(made, _Entry) else together)
+    return joined
+
+
+def _can_change(value: Any, is_variable: bool) -> bool:
+    """Whether it matters that two variables have the same object and not two equal ones.
+
+    What has a hash of its own does not change, by convention. Functions are left out where they are not variables:
+    most come with a class, which is the same one for all its objects however often it is read.
+    """
+    kind = type(value)
+    if issubclass(kind, _BY_REFERENCE):
+        return False
+    if kind is _FUNCTION:
+        return is_variable
+    own: Any = kind.__hash__
+    return own is None or own is object.__hash__
+
+
+class _Groups:
+    """Which numbers belong together."""
+
+    def __init__(self, count: int) -> None:
+        self._leader = list(range(count))
+
+    def _find(self, number: int) -> int:
+        while self._leader[number] != number:
+            self._leader[number] = number = self._leader[self._leader[number]]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        one, other = self._find(one), self._find(other)
+        if one != other:
+            self._leader[max(one, other)] = min(one, other)
+
+    def members(self) -> list[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for number in range(len(self._leader)):
+            groups.setdefault(self._find(number), []).append(number)
+        return list(groups.values())
+
+
+# -- pieces --------------------------------------------------------------------------------------
+
+
+def _list_pieces(entry: _Entry, held: frozenset[str], sent: list[Any]) -> dict[str, Any]:
+    """What an entry is made of: the size of a piece that is sent, the digest of one that need not be."""
+    every = [*entry.pieces, *[piece for _, pieces in entry.buffers for piece in pieces]]
+    known = digests(every) if held else [""] * len(every)
+    marks: list[int | str] = []
+    for piece, digest in zip(every, known):
+        if digest in held:
+            marks.append(digest)
+        else:
+            marks.append(len(piece))
+            sent.append(piece)
+    at = len(entry.pieces)
+    buffers = []
+    for readonly, pieces in entry.buffers:
+        buffers.append({"readonly": readonly, "pieces": marks[at : at + len(pieces)]})
+        at += len(pieces)
+    types = [str(type(value).__name__)[:100] for value in entry.values]
+    return {"names": entry.names, "types": types, "stream": marks[: len(entry.pieces)], "buffers": buffers}
+
+
+def _check(listed: Any, size: int) -> None:
+    """Whether the list is one of ours, and speaks of as many bytes as there are."""
+    try:
+        total = 0
+        for entry in listed:
+            total += sum(entry["stream"]) + sum(sum(buffer["pieces"]) for buffer in entry["buffers"])
+            if not all(type(name) is str for name in entry["names"]):
+                raise TypeError("a name that is not text")
+        if total != size:
+            raise ValueError("%d bytes instead of %d" % (size, total))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
+
+
+def _cut_out(listed: Any, data: memoryview) -> Iterator[tuple[list[str], memoryview, list[Any]]]:
+    """(names, stream, buffers) of each entry."""
+    at = 0
+    for entry in listed:
+        size = sum(entry["stream"])
+        stream = data[at : at + size]
+        at += size
+        buffers: list[Any] = []
+        for buffer in entry["buffers"]:
+            size = sum(buffer["pieces"])
+            part = data[at : at + size]
+            # A copy of its own: one small array that is kept must not hold the whole state in memory.
+            buffers.append(bytes(part) if buffer["readonly"] else bytearray(part))
+            at += size
+        yield entry["names"], stream, buffers
 
 
 def _reason(exc: BaseException) -> str:
@@ -88,4 +267,6 @@ def _reason(exc: BaseException) -> str:
         raise
     except BaseException:
         text = ""
+    if type(exc) is StateError:
+        return text[:300]
     return ("%s: %s" % (type(exc).__name__, text))[:300]

@@ -66,17 +66,17 @@ class Wire:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def send(self, message: dict[str, Any], body: bytes | None = None) -> None:
-        """Write one frame whole; frames of several threads never mix."""
+    def send(self, message: dict[str, Any], body: list[Any] | None = None) -> None:
+        """Write one frame whole, with the buffers of its attachment; frames of several threads never mix."""
         if body is not None:
-            message["attachment"] = len(body)
+            message["attachment"] = sum(map(len, body))
         data = (dumps(message) + "\n").encode("ascii")
         with self._send_lock:
             self._write(data)
-            if body is not None:
-                self._write(body)
+            for part in body or ():
+                self._write(part)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Any) -> None:
         done = _os.write(self.writer, data)
         if done < len(data):
             view = memoryview(data)

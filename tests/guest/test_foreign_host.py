@@ -191,7 +191,7 @@ def test_the_versions_are_exchanged(host: Host, executable):
         ("set_variable", {"name": "not a name", "value": 1}, -32602),
         ("set_variable", {"name": "llm_query", "value": 1}, -32602),
         ("set_variable", {"name": "x", "value": {"$": "nonsense"}}, -32602), ("get_variable", {}, -32602),
-        ("restore", {}, -32003), ("context", {"encoding": "nosuch"}, -32602), ("complete", {"text": 5}, -32602),
+        ("restore", {}, -32602), ("restore", {"entries": [{}]}, -32003), ("context", {"encoding": "nosuch"}, -32602), ("complete", {"text": 5}, -32602),
     ],
 )  # fmt: skip
 def test_a_bad_request_is_answered_and_changes_nothing(host: Host, method, params, code):
@@ -221,9 +221,10 @@ def test_several_requests_at_once_are_answered_in_order(host: Host):
 def test_a_snapshot_travels_as_raw_bytes(host: Host):
     host.run("x = [1, 2]")
     reply = host.call("snapshot")
-    assert reply["result"]["variables"] == ["x"]
+    entries = reply["result"]["entries"]
+    assert [entry["names"] for entry in entries] == [["x"]]
     host.run("del x")
-    assert host.call("restore", body=reply["body"])["result"]["restored"] == ["x"]
+    assert host.call("restore", entries=entries, body=reply["body"])["result"]["restored"] == ["x"]
     assert host.run("x")["value"] == "[1, 2]"
 
 

@@ -12,6 +12,7 @@ from cloche import ProtocolError, RequestError, SnapshotError, ValueTransferErro
 from cloche.session import operations
 from cloche.session.machine import Call, Finished
 from cloche.session.operations import context_call, outgoing, read_reply
+from cloche.snapshot import Entry, Piece, Snapshot
 from cloche_guest.codes import BAD_STATE, INVALID_PARAMS, TOO_LARGE
 
 LIMIT = 1 << 20
@@ -106,11 +107,50 @@ def test_a_variable_is_read_or_has_its_default():
 def test_a_snapshot_carries_the_guests_bytes_unread():
     snapshot = read_reply(
         operations.TakeSnapshot(LIMIT),
-        Finished(result={"variables": ["a"], "skipped": [["b", "no"]]}, attachment=b"\x80\x04."),
+        Finished(
+            result={
+                "entries": [{"names": ["a"], "types": ["int"], "stream": [3], "buffers": []}],
+                "skipped": [["b", "no"]],
+            },
+            attachment=b"\x80\x04.",
+        ),
     )
-    assert snapshot.payload == b"\x80\x04."
     assert snapshot.variables == ("a",)
     assert [(item.name, item.reason) for item in snapshot.skipped] == [("b", "no")]
-    call = operations.Restore(snapshot).call()
+    call = operations.Restore(snapshot, LIMIT).call()
     assert call.body_size == 3
     assert b"".join(call.body or ()) == b"\x80\x04."
+
+
+ENTRY = {"names": ["a"], "types": ["int"], "stream": [3], "buffers": []}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "text",
+        [5],
+        [{}],
+        [{**ENTRY, "stream": [2]}],
+        [{**ENTRY, "stream": [4]}],
+        [{**ENTRY, "stream": [-1, 4]}],
+        [{**ENTRY, "stream": [True, 2]}],
+        [{**ENTRY, "stream": ["00" * 32]}],
+        [{**ENTRY, "names": [5]}],
+        [{**ENTRY, "names": "a"}],
+        [{**ENTRY, "buffers": [5]}],
+        [{**ENTRY, "buffers": [{"readonly": True, "pieces": [1]}]}],
+    ],
+)
+def test_a_snapshot_that_is_not_what_it_lists_breaks_the_protocol(entries):
+    with pytest.raises(ProtocolError):
+        read_reply(operations.TakeSnapshot(LIMIT), Finished(result={"entries": entries}, attachment=b"abc"))
+
+
+def test_a_guest_cannot_make_a_snapshot_grow_by_naming_one_piece_often():
+    base = Snapshot((Entry(("a",), ("bytes",), (Piece(bytes(5000)),)),))
+    operation = operations.TakeSnapshot(100_000, base)
+    operation.call()
+    digest = next(iter(base.held()))
+    with pytest.raises(ProtocolError, match="too large"):
+        read_reply(operation, Finished(result={"entries": [{**ENTRY, "stream": [digest] * 21}]}, attachment=b""))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cloche.errors import SnapshotError
-from cloche.snapshot import Snapshot
+from cloche.snapshot import Entry, Piece, Snapshot
 
 if TYPE_CHECKING:
     from cloche.conformance.fixtures import OpenSandbox
@@ -125,12 +125,107 @@ def test_bytes_that_are_no_snapshot_are_refused(sandbox: SessionSandbox, data: b
     assert sandbox.execute("1").success
 
 
-@pytest.mark.parametrize("payload", [b"", b"garbage", b"cloche-state-1\n", b"cloche-state-1\ngarbage"])
-def test_a_damaged_snapshot_is_refused(sandbox: SessionSandbox, payload: bytes) -> None:
-    sandbox.execute("x = 1")
-    with pytest.raises(SnapshotError):
-        sandbox.restore(Snapshot(("x",), (), payload))
-    assert sandbox.get_variable("x") == 1
+@pytest.mark.parametrize("stream", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]."])
+def test_a_damaged_variable_costs_only_itself(sandbox: SessionSandbox, stream: bytes) -> None:
+    sandbox.execute("x = 1; y = 2")
+    whole = sandbox.snapshot()
+    damaged = Entry(("x",), ("int",), (Piece(stream),))
+    sandbox.execute("x = 3; y = 4")
+    failed = sandbox.restore(Snapshot((damaged, *whole.entries[1:])))
+    assert [item.name for item in failed] == ["x"]
+    assert sandbox.execute("(x, y)").value == "(3, 2)"
+
+
+def test_one_changed_bit_is_noticed_before_anything_is_read(sandbox: SessionSandbox) -> None:
+    sandbox.execute("x = 'the quick brown fox'")
+    data = bytearray(sandbox.snapshot().to_bytes())
+    data[data.index(b"quick")] ^= 1
+    with pytest.raises(SnapshotError, match="damaged"):
+        sandbox.restore(bytes(data))
+    assert sandbox.get_variable("x") == "the quick brown fox"
+
+
+def test_variables_that_share_an_object_still_share_it(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("shared = [1]; a = {'s': shared}; b = (shared, 'x'); alone = [1]")
+    other.restore(one.snapshot())
+    other.execute("shared.append(2)")
+    assert other.execute("(a['s'], b[0] is shared, alone)").value == "([1, 2], True, [1])"
+
+
+def test_a_cycle_through_several_variables_comes_back(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("a = []; b = {'a': a}; a.append(b); a.append(a)")
+    other.restore(one.snapshot())
+    assert other.execute("a[0] is b and b['a'] is a and a[1] is a").value == "True"
+
+
+def test_what_is_shared_with_something_that_cannot_be_saved_is_saved(sandbox: SessionSandbox) -> None:
+    sandbox.execute("shared = [1]; bad = [shared, (i for i in ())]; good = [shared]")
+    snapshot = sandbox.snapshot()
+    assert set(snapshot.variables) == {"shared", "good"}
+    assert list(reasons(snapshot)) == ["bad"]
+
+
+def test_closures_come_back_and_share_what_they_closed_over(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute(
+        "def make():\n    n = 0\n    def step():\n        nonlocal n\n        n += by\n        return n\n"
+        "    def look(): return n\n    def again(k): return k and again(k - 1)\n    return step, look, again\n"
+        "by = 1; step, look, again = make(); step()"
+    )
+    assert other.restore(one.snapshot()) == ()
+    other.execute("by = 10; step()")
+    assert other.execute("look(), again(3)").value == "(11, 0)"
+
+
+def test_a_function_that_is_reached_in_two_ways_is_one(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("def f(): return f.calls\nf.calls = 3; table = {'f': f}")
+    other.restore(one.snapshot())
+    assert other.execute("table['f'] is f, f()").value == "(True, 3)"
+
+
+def test_a_save_after_another_sends_only_what_changed(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("big = bytes(range(256)) * 40_000; small = 1")
+    first = one.snapshot()
+    one.execute("small = 2")
+    second = one.snapshot(first)
+    assert first.sent_bytes > 10_000_000
+    assert second.sent_bytes < 10_000
+    other.restore(second.to_bytes())
+    assert other.execute("big == bytes(range(256)) * 40_000, small").value == "(True, 2)"
+
+
+def test_a_save_on_the_base_of_a_save_that_was_kept_elsewhere(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("big = bytes(range(256)) * 4_000")
+    kept = Snapshot.from_bytes(one.snapshot().to_bytes())
+    other.restore(kept)
+    other.execute("more = 1")
+    second = other.snapshot(kept)
+    assert second.sent_bytes < 10_000
+    assert set(second.variables) == {"big", "more"}
+
+
+def test_a_snapshot_that_is_too_large_for_the_sandbox_is_refused_with_a_figure(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox(snapshot_max_bytes=100_000)
+    one.execute("x = bytes(200_000)")
+    with pytest.raises(SnapshotError, match="100000"):
+        other.restore(one.snapshot())
+    assert other.execute("1").success
+
+
+def test_a_snapshot_says_what_it_holds_without_being_read(sandbox: SessionSandbox) -> None:
+    sandbox.execute("numbers = list(range(1000)); text = 'a'")
+    snapshot = Snapshot.from_bytes(sandbox.snapshot().to_bytes())
+    assert [(entry.names, entry.types) for entry in snapshot.entries] == [
+        (("numbers",), ("list",)),
+        (("text",), ("str",)),
+    ]
+    assert snapshot.entries[0].size > snapshot.entries[1].size > 0
+    assert snapshot.python.startswith("3.")
 
 
 def test_what_a_snapshot_runs_when_it_is_read_runs_inside_the_wall(sandbox: SessionSandbox) -> None:

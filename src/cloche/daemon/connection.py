@@ -136,7 +136,7 @@ class Connection:
                 unfinished = 0
                 if "method" in message:
                     await self._room.acquire()
-                    self._group.start_soon(self._answer, message, attachment)
+                    self._group.start_soon(self._answer, message, None if attachment is None else bytes(attachment))
                 else:
                     self._hold(-len(attachment or b""))
                     self._take_reply(message)

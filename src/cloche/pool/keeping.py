@@ -42,7 +42,7 @@ class Shelf:
         if snapshot.skipped:
             return None
         listed = await sandbox.list_files()
-        size = len(snapshot.payload) + sum(file.size for file in listed)
+        size = snapshot.size + sum(file.size for file in listed)
         if len(listed) > MOST_FILES or self._used + size > self._most:
             return None
         contents = [snapshot.to_bytes(), *[await sandbox.get_file(file.path) for file in listed]]

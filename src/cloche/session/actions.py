@@ -16,7 +16,7 @@ class Send:
     """Write these bytes to the wire, and then these chunks as the wire takes them."""
 
     data: bytes
-    body: Iterable[bytes] | None = None
+    body: Iterable[bytes | memoryview] | None = None
 
 
 @dataclass(slots=True)

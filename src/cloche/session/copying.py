@@ -83,7 +83,7 @@ class CopyGuest(Operation[None]):
     def call(self) -> Call:
         return Call("branch", self.params)
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
     def refuse(self, error: dict[str, Any]) -> Exception:
@@ -106,7 +106,7 @@ class Resume(Operation[None]):
     def call(self) -> Call:
         return Call("resume", self.params)
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
 

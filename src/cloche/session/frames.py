@@ -11,7 +11,7 @@ from cloche.session.replies import word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Frame = tuple[dict[str, Any], bytes | None]
+Frame = tuple[dict[str, Any], bytes | bytearray | None]
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().raw_decode
@@ -40,16 +40,16 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Frames that `data` completes. Raises `ProtocolError` for what is none."""
-        start = 0
+        start, view = 0, memoryview(data)
         while start < len(data):
             if self._open is not None:
                 message, body, size = self._open
                 take = min(size - len(body), len(data) - start)
-                body += data[start : start + take]
+                body += view[start : start + take]
                 start += take
                 if len(body) == size:
                     self._open = None
-                    yield message, bytes(body)
+                    yield message, body
                 continue
             end = data.find(b"\n", start)
             if end < 0:

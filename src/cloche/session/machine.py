@@ -41,7 +41,7 @@ class Call:
     method: str
     params: dict[str, Any] = field(default_factory=dict)
     body_size: int | None = None
-    body: Iterable[bytes] | None = None
+    body: Iterable[bytes | memoryview] | None = None
     silent: bool = False
     """Nobody waits for an answer, and none comes."""
 
@@ -52,7 +52,7 @@ class Finished:
 
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
-    attachment: bytes | None = None
+    attachment: bytes | bytearray | None = None
     death: str | None = None  # "exit" | "protocol" | "killed" | "memory" | "fuel"
     detail: str = ""
     exit_code: int | None = None
@@ -232,7 +232,7 @@ class Machine:
         self.actions.append(Interrupt(insist=False))
         self.desk.abandon_all("the cell was stopped")
 
-    def _take(self, message: dict[str, Any], attachment: bytes | None, now: float) -> None:
+    def _take(self, message: dict[str, Any], attachment: bytes | bytearray | None, now: float) -> None:
         method = message.get("method")
         if method is not None:
             self._take_request(method, message, now)

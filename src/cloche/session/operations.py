@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from cloche.errors import RequestError, SnapshotError, ValueTransferError
+from cloche.errors import ProtocolError, RequestError, SnapshotError, ValueTransferError
 from cloche.session import replies
 from cloche.session.machine import Call, Finished
-from cloche.snapshot import Skipped, Snapshot
+from cloche.snapshot import Piece, Skipped, Snapshot, assemble, disassemble
 from cloche_guest.codes import BAD_STATE, TOO_LARGE
 from cloche_guest.values import TooLarge, decode, encode
 
@@ -35,7 +35,7 @@ class Operation(ABC, Generic[T]):
         """The request."""
 
     @abstractmethod
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> T:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> T:
         """The meaning of a good reply."""
 
     def refuse(self, error: dict[str, Any]) -> Exception:
@@ -67,7 +67,7 @@ class SetContext(Operation[None]):
         call = context_call(self.context, self.limit)
         return Call("context", call.params, call.body_size, call.body)
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
 
@@ -81,7 +81,7 @@ class Validate(Operation[bool]):
     def call(self) -> Call:
         return Call("validate", {"code": self.code})
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> bool:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> bool:
         return replies.field(result, "valid", bool, False)
 
 
@@ -96,7 +96,7 @@ class GetVariable(Operation[Any]):
     def call(self) -> Call:
         return Call("get_variable", {"name": self.variable})
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> Any:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> Any:
         if not replies.field(result, "found", bool, False):
             return self.default
         try:
@@ -118,7 +118,7 @@ class SetVariable(Operation[None]):
     def call(self) -> Call:
         return Call("set_variable", {"name": self.variable, "value": outgoing(self.value, self.limit, self.variable)})
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
 
@@ -131,7 +131,7 @@ class ListVariables(Operation[dict[str, str]]):
     def call(self) -> Call:
         return Call("list_variables")
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> dict[str, str]:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> dict[str, str]:
         return dict(replies.names_and_reasons(result, "variables"))
 
 
@@ -145,23 +145,35 @@ class Complete(Operation[list[str]]):
     def call(self) -> Call:
         return Call("complete", {"text": self.text})
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> list[str]:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> list[str]:
         return replies.strings(result, "matches")
 
 
 @dataclass(slots=True)
 class TakeSnapshot(Operation[Snapshot]):
-    """Save the variables."""
+    """Save the variables; with a base, send only what has changed since."""
 
     limit: int
+    base: Snapshot | None = None
     name: str = "snapshot"
+    _held: dict[str, Piece] = field(init=False, default_factory=dict)
 
     def call(self) -> Call:
-        return Call("snapshot", {"limit": self.limit})
+        if self.base is not None:
+            self._held = self.base.held()
+        return Call("snapshot", {"limit": self.limit, "held": list(self._held)})
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> Snapshot:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> Snapshot:
         skipped = tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "skipped"))
-        return Snapshot(tuple(replies.strings(result, "variables")), skipped, attachment or b"")
+        data = memoryview(attachment or b"").toreadonly()
+        try:
+            entries = assemble(replies.field(result, "entries", list, []), data, self._held)
+        except (KeyError, TypeError, ValueError) as exc:
+            raise ProtocolError("the guest's snapshot is not what it lists", cause=str(exc)[:200]) from None
+        snapshot = Snapshot(entries, skipped, replies.text(result, "python")[:40], len(data))
+        if snapshot.size > self.limit:  # it may name the same piece over and over
+            raise ProtocolError("the guest's snapshot is too large", cause=f"{snapshot.size} bytes of {self.limit}")
+        return snapshot
 
 
 @dataclass(slots=True)
@@ -170,13 +182,20 @@ class Restore(Operation[tuple[Skipped, ...]]):
 
     changes_state: ClassVar[bool] = True
     snapshot: Snapshot
+    limit: int
     name: str = "restore"
 
     def call(self) -> Call:
-        payload = self.snapshot.payload
-        return Call("restore", {}, len(payload), slices(payload))
+        size = self.snapshot.size
+        if size > self.limit:
+            raise SnapshotError(
+                f"the snapshot has {size} bytes, and this sandbox takes {self.limit}",
+                remedy="raise snapshot_max_bytes in its policy",
+            )
+        body = (part for piece in self.snapshot.pieces() for part in slices(piece.data))
+        return Call("restore", {"entries": disassemble(self.snapshot.entries)}, size, body)
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> tuple[Skipped, ...]:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> tuple[Skipped, ...]:
         return tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "failed"))
 
 
@@ -189,7 +208,7 @@ class Ping(Operation[None]):
     def call(self) -> Call:
         return Call("ping")
 
-    def read(self, result: dict[str, Any], attachment: bytes | None) -> None:
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
 
@@ -258,7 +277,7 @@ def _encoded_chunks(text: str, encoding: str) -> Iterator[bytes]:
         yield text[start : start + BODY_CHUNK].encode(encoding, errors)
 
 
-def slices(data: bytes) -> Iterator[bytes]:
+def slices(data: bytes | memoryview) -> Iterator[bytes | memoryview]:
     """The body of a request, in pieces."""
     for start in range(0, len(data), BODY_CHUNK):
         yield data[start : start + BODY_CHUNK]

@@ -126,7 +126,7 @@ class Pump:
         self.machine = machine
         self.watch = watch
         self._wire = channel.wire.fileno()
-        self._outgoing: deque[memoryview | Iterator[bytes]] = deque()
+        self._outgoing: deque[memoryview | Iterator[bytes | memoryview]] = deque()
         self.writing = False
         self.refused = False
         """Nobody took what was sent: the guest had ended before."""

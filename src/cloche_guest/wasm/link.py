@@ -59,15 +59,16 @@ class HostLink:
             body = bytearray()
         return request, body
 
-    def reply(self, message: dict[str, Any], attachment: bytes | None) -> str:
+    def reply(self, message: dict[str, Any], attachment: list[Any] | None) -> str:
         """A reply as text; its attachment goes ahead."""
         try:
             if attachment is not None:
-                message["attachment"] = len(attachment)
+                message["attachment"] = sum(map(len, attachment))
             text = dumps(message)
         except (TypeError, ValueError, RecursionError):  # an object of the user's got into it
             error = {"code": INTERNAL_ERROR, "message": "the reply cannot be sent"}
             return dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
-        for start in range(0, len(attachment or b""), PIECE):
-            self.host.attach((attachment or b"")[start : start + PIECE].decode("latin-1"))
+        for part in attachment or ():
+            for start in range(0, len(part), PIECE):
+                self.host.attach(str(part[start : start + PIECE], "latin-1"))
         return text

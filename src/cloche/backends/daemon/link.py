@@ -105,7 +105,9 @@ class Link:
             if not data:
                 self._lose("it closed the connection")
             try:
-                self._arrived += self._frames.feed(data)
+                self._arrived += (
+                    (frame, None if body is None else bytes(body)) for frame, body in self._frames.feed(data)
+                )
             except ProtocolError as exc:
                 self._lose(str(exc))
         return self._arrived.pop(0)
