@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Generator, Iterable
 
@@ -13,6 +14,9 @@ from hypothesis import settings
 # In CI the examples are the same each time: a run tells of the change, not of luck.
 settings.register_profile("cloche", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("cloche")
+# A run that was started in the background ignores Ctrl-C, and so would every program that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # A daemon of whoever runs the tests is none of their business; tests that want one start their own.
 os.environ["CLOCHE_DAEMON_SOCKET"] = "/nonexistent/daemon.sock"
 

@@ -192,7 +192,8 @@ def test_the_versions_are_exchanged(host: Host, executable):
         ("set_variable", {"name": "llm_query", "value": 1}, -32602),
         ("set_variable", {"name": "x", "value": {"$": "nonsense"}}, -32602), ("get_variable", {}, -32602),
         ("restore", {}, -32602),
-        ("restore", {"entries": [{}]}, -32003), ("context", {"encoding": "nosuch"}, -32602), ("complete", {"text": 5}, -32602),
+        ("restore", {"entries": [{}]}, -32003), ("context", {"encoding": "nosuch"}, -32602),
+        ("complete", {"text": 5}, -32602),
     ],
 )  # fmt: skip
 def test_a_bad_request_is_answered_and_changes_nothing(host: Host, method, params, code):
