@@ -102,7 +102,9 @@ def _report_trouble(measurements: Sequence[Measurement], console: Console) -> in
             highlight=False,
         )
     if trouble:
-        console.print("The peers come with `make bench`, or: pip install 'cloche[bench]'", highlight=False)
+        console.print(
+            "The peers come with `make bench`, or: pip install 'cloche[bench]'", highlight=False, markup=False
+        )
     return 1 if trouble else 0
 
 
