@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from cloche.session.callbacks import calling_sandbox
     from cloche.session.channel import Availability, Backend, Channel
     from cloche.session.copying import BranchCopy, WaitingCopy
+    from cloche.session.operations import GuestVersions
+    from cloche.session.witness import Witness
     from cloche.session.workspace import FileInfo
     from cloche.snapshot import Skipped, Snapshot
     from cloche.wasm import PythonSandbox, run_untrusted_python
@@ -66,14 +68,14 @@ __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
     "BinaryMissingError", "BranchCopy", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError",
     "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox", "DamagedEntryError", "Display",
-    "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "Isolation",
-    "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox", "PolicyError",
-    "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError", "ReentrantCallError", "RemoteObject",
-    "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionError",
-    "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError",
-    "StoreError", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
-    "ValueTransferError", "WaitingCopy", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
-    "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "GuestVersions",
+    "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox",
+    "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError", "ReentrantCallError",
+    "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError",
+    "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError",
+    "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError",
+    "Usage", "ValueTransferError", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
 ]  # fmt: skip
 
 _HOMES = {
@@ -92,6 +94,8 @@ _HOMES = {
     "session.callbacks": ("calling_sandbox",),
     "session.channel": ("Availability", "Backend", "Channel"),
     "session.copying": ("BranchCopy", "WaitingCopy"),
+    "session.operations": ("GuestVersions",),
+    "session.witness": ("Witness",),
     "session.workspace": ("FileInfo",),
     "snapshot": ("Skipped", "Snapshot"),
     "wasm": ("PythonSandbox", "run_untrusted_python"),

@@ -109,6 +109,10 @@ class AsyncSandbox(SessionFace):
         """Completions of the dotted name `text`."""
         return await self._driver.run(operations.Complete(text), timeout_ms)
 
+    async def versions(self, *, timeout_ms: int | None = None) -> operations.GuestVersions:
+        """The interpreter behind the wall and the packages that it has imported, as it says itself."""
+        return await self._driver.run(operations.Versions(), timeout_ms)
+
     # -- files ---------------------------------------------------------------------------------
 
     async def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:

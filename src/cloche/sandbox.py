@@ -139,6 +139,10 @@ class SessionSandbox(BaseSandbox, SessionFace):
         """Completions of the dotted name `text`."""
         return self._driver.run(operations.Complete(text), timeout_ms)
 
+    def versions(self, *, timeout_ms: int | None = None) -> operations.GuestVersions:
+        """The interpreter behind the wall and the packages that it has imported, as it says itself."""
+        return self._driver.run(operations.Versions(), timeout_ms)
+
     # -- files ---------------------------------------------------------------------------------
 
     def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:

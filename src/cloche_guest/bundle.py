@@ -38,6 +38,7 @@ MODULES = (
     "pieces",
     "state",
     "runner",
+    "versions",
     "kernel",
     "rehearsal",
     "start",

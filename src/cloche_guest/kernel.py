@@ -29,6 +29,7 @@ from cloche_guest.runner import Runner
 from cloche_guest.signals import state
 from cloche_guest.tracebacks import describe_exception
 from cloche_guest.values import TooLarge, decode, encode
+from cloche_guest.versions import describe_versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Kernel:
             "complete": self.complete,
             "snapshot": self.snapshot,
             "restore": self.restore,
+            "versions": self.versions,
             "ping": lambda params, body: ({}, None),
         }
         sys.meta_path.insert(0, self.sources)
@@ -351,6 +353,10 @@ class Kernel:
         entries, data = params["entries"], body or bytearray()
         restored, failed = self._guarded(lambda: saving.load(self.space.names, entries, data, self.space.reserved))
         return {"restored": restored, "failed": failed}, None
+
+    def versions(self, params: dict[str, Any], body: bytearray | None) -> Reply:
+        """Interpreter and imported packages."""
+        return self._guarded(describe_versions), None
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """The value of `action`, which touches user objects."""

@@ -11,7 +11,7 @@ from cloche.session.frames import encode_frame
 from cloche_guest.values import BatchFailure, TooLarge, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from cloche.policy import ExecutionPolicy
 
@@ -44,10 +44,18 @@ class _Item:
 class BridgeDesk:
     """Bridge calls of one session. At most `max_concurrent` are under way at once, whoever made them."""
 
-    def __init__(self, policy: ExecutionPolicy, known: Collection[str], actions: list[Action]) -> None:
+    def __init__(
+        self,
+        policy: ExecutionPolicy,
+        known: Collection[str],
+        actions: list[Action],
+        answered: Callable[[CallBridge, Any, BaseException | None], object] = lambda *_: None,
+    ) -> None:
+        """`answered` is told what came of each call."""
         self._policy = policy
         self._known = known
         self._actions = actions
+        self._answered = answered
         self._items: dict[int, _Item] = {}
         self._waiting: deque[int] = deque()
         self._running = 0
@@ -163,6 +171,7 @@ class BridgeDesk:
 
     def _settle(self, item: _Item, value: Any, error: BaseException | None) -> None:
         request = item.request
+        self._answered(item.call, value, error)
         if error is not None:
             text = failure_text(error)
             if not request.batch:

@@ -140,6 +140,8 @@ def savepoint_steps(session: LiveSession) -> Steps[None]:
         mark.abandon()
         raise
     session.returns.set_mark(mark)
+    if session.witness is not None:
+        session.witness.marked()
 
 
 def undo_steps(session: LiveSession) -> Steps[None]:
@@ -149,6 +151,8 @@ def undo_steps(session: LiveSession) -> Steps[None]:
     yield Resume()
     mark: WaitingCopy = yield from _begin(session.returns.begin_mark)
     session.returns.mark_in_pause(mark)
+    if session.witness is not None:
+        session.witness.undone()
 
 
 def _be_there(session: LiveSession) -> Steps[None]:

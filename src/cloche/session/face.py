@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cloche.isolation import Isolation
     from cloche.session.channel import Backend
     from cloche.session.live import LiveSession
+    from cloche.session.witness import Witness
 
 
 class SessionFace:
@@ -47,6 +48,24 @@ class SessionFace:
         """The tier of the live session, or what the backend would give."""
         guest = self._session.guest
         return self._backend.expected_isolation() if guest is None else guest.channel.isolation
+
+    def watch(self, witness: Witness | None) -> None:
+        """Tell `witness` of everything that changes this session from now on; None: nobody. Branches have none."""
+        self._session.witness = witness
+
+    def tool_descriptions(self) -> list[dict[str, str]]:
+        """Name and documentation of each host function that the guest was given."""
+        return list(self._session.callbacks.descriptions)
+
+    @property
+    def bridges(self) -> frozenset[str]:
+        """Host functions that somebody serves, models and tools alike."""
+        return self._session.callbacks.names
+
+    @property
+    def context(self) -> Any:
+        """What `initialize` was given."""
+        return self._session.context
 
     def died(self) -> str | None:
         """How the guest ended while nobody used it; None when it is there, or was never started."""

@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
     from cloche.result import SandboxResult
+    from cloche.session.actions import CallBridge
     from cloche.session.channel import Backend, Channel
     from cloche.session.copying import BranchCopy
     from cloche.session.register import RegisteredSession
+    from cloche.session.witness import Witness
     from cloche.session.workspace import FileInfo, Workspace
 
 T = TypeVar("T")
@@ -97,6 +99,8 @@ class LiveSession:
         self.policy = policy
         self.logger = logger
         self.callbacks = Callbacks(self.number, on_llm_query, on_rlm_query, tools)
+        self.witness: Witness | None = None
+        """Who keeps a record of what happens here."""
         self.guest: Guest | None = None
         self.closed = False
         # Now: it is first used later, and the working directory may have changed by then.
@@ -164,6 +168,8 @@ class LiveSession:
             )
         self._workspace().write(path, content)
         self.returns.files_changed()
+        if self.witness is not None:
+            self.witness.file_put(path, content)
         self.logger.log_file_event("put", path=path, size=len(content))
 
     def get_file(self, path: str) -> bytes:
@@ -191,6 +197,8 @@ class LiveSession:
         """Remember the context for this guest and every later one."""
         self.context = context
         self.callbacks.context = context
+        if self.witness is not None:
+            self.witness.context_set(context)
 
     def guest_for(self, timeout: float) -> Guest:
         """The live guest, or a fresh one that is still to be greeted."""
@@ -251,7 +259,7 @@ class LiveSession:
 
     def attend(self, channel: Channel, *, greeted: bool = False) -> Guest:
         """Drive the guest behind this channel from now on. `greeted`: it knows all that it should."""
-        machine = Machine(self.policy, self.callbacks.names, channel.cpu_seconds)
+        machine = Machine(self.policy, self.callbacks.names, channel.cpu_seconds, self._bridge_answered)
         try:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
@@ -259,6 +267,10 @@ class LiveSession:
             raise none_left(exc) or StartError("the guest cannot be watched", cause=str(exc)) from None
         guest.greeted = greeted
         return guest
+
+    def _bridge_answered(self, call: CallBridge, value: Any, error: BaseException | None) -> None:
+        if self.witness is not None:
+            self.witness.bridge_answered(call.name, call.args, call.kwargs, value, error)
 
     def _list(self, guest: Guest) -> None:
         """Write down that there is a session, and which process it is where that is known."""
@@ -285,6 +297,8 @@ class LiveSession:
         self.backend.release()
         if self._folder is not None:
             self._folder.workspace.empty()
+        if self.witness is not None:
+            self.witness.was_reset()
 
     def close(self) -> None:
         """End everything. Idempotent."""
@@ -369,6 +383,8 @@ class LiveSession:
         value = read_reply(operation, finished)
         if operation.changes_state:
             self.returns.renew_guard(guest)
+        if self.witness is not None:
+            operation.tell(self.witness)
         return value
 
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
@@ -388,6 +404,8 @@ class LiveSession:
             self._after_kept_cell(guest, started)
         self._log_limits(result)
         self.logger.log_execution_complete(result)
+        if self.witness is not None:
+            self.witness.cell_ended(result, timeout_ms)
         return result
 
     def _result(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:

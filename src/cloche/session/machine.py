@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloche.errors import ProtocolError
 from cloche.session import replies
-from cloche.session.actions import Action, Emit, Interrupt, Kill, Send, Stream, TakeFile
+from cloche.session.actions import Action, CallBridge, Emit, Interrupt, Kill, Send, Stream, TakeFile
 from cloche.session.bridge_desk import BridgeDesk
 from cloche.session.clock import Clock
 from cloche.session.frames import FrameReader, encode_frame
@@ -73,12 +73,16 @@ class Machine:
     """One guest's life. When the guest dies the machine is finished with it."""
 
     def __init__(
-        self, policy: ExecutionPolicy, bridges: Collection[str], read_cpu: Callable[[], float | None] = lambda: None
+        self,
+        policy: ExecutionPolicy,
+        bridges: Collection[str],
+        read_cpu: Callable[[], float | None] = lambda: None,
+        answered: Callable[[CallBridge, Any, BaseException | None], object] = lambda *_: None,
     ) -> None:
         self.actions: list[Action] = []
         self.phase = Phase.IDLE
         self.finished: Finished | None = None
-        self.desk = BridgeDesk(policy, bridges, self.actions)
+        self.desk = BridgeDesk(policy, bridges, self.actions, answered)
         self.displays: list[Display] = []
         self._policy = policy
         self._read_cpu = read_cpu

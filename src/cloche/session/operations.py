@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -16,6 +17,8 @@ from cloche_guest.values import TooLarge, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from cloche.session.witness import Witness
 
 T = TypeVar("T")
 
@@ -37,6 +40,9 @@ class Operation(ABC, Generic[T]):
     @abstractmethod
     def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> T:
         """The meaning of a good reply."""
+
+    def tell(self, witness: Witness) -> None:
+        """Say what was done."""
 
     def refuse(self, error: dict[str, Any]) -> Exception:
         """The meaning of an error reply."""
@@ -121,6 +127,9 @@ class SetVariable(Operation[None]):
     def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> None:
         return None
 
+    def tell(self, witness: Witness) -> None:
+        witness.variable_set(self.variable, self.value)
+
 
 @dataclass(slots=True)
 class ListVariables(Operation[dict[str, str]]):
@@ -197,6 +206,37 @@ class Restore(Operation[tuple[Skipped, ...]]):
 
     def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> tuple[Skipped, ...]:
         return tuple(Skipped(name, reason) for name, reason in replies.names_and_reasons(result, "failed"))
+
+    def tell(self, witness: Witness) -> None:
+        witness.restored(self.snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class GuestVersions:
+    """What a session runs on."""
+
+    python: str
+    implementation: str
+    platform: str
+    packages: Mapping[str, str]
+    """Imported packages and their versions, by the names under which they are imported."""
+
+
+@dataclass(slots=True)
+class Versions(Operation[GuestVersions]):
+    """Interpreter and imported packages."""
+
+    name: str = "versions"
+
+    def call(self) -> Call:
+        return Call("versions")
+
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> GuestVersions:
+        python, implementation, platform = (
+            replies.text(result, name)[:100] for name in ("python", "implementation", "platform")
+        )
+        packages = replies.names_and_reasons(result, "packages")[:1000]
+        return GuestVersions(python, implementation, platform, dict(packages))
 
 
 @dataclass(slots=True)
