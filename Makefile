@@ -2,6 +2,7 @@
 #   make demo    a guided tour          make test    the tests
 #   make lint    style and layers       make types   mypy --strict
 #   make bench   measurements           make docs    the site, into site/
+#   make soak    ten thousand sessions, and what is left after them (minutes)
 # VENV=path uses another environment, PYTHON=path another interpreter, ARGS='-k name' narrows the tests.
 
 VENV ?= .venv
@@ -14,12 +15,12 @@ BIN = $(VENV)/bin
 STAMP := $(VENV)/.installed-$(firstword $(shell pwd -P | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types format bench docs clean
+.PHONY: help install demo test lint types format bench soak docs clean
 # Two installs into one environment must not overlap.
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,5p
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,6p
 
 $(STAMP)-%: pyproject.toml scripts/install hatch_build.py $(wildcard src/cloche_guest/jail/native/*.[ch])
 	@scripts/install "$(VENV)" $* "$@"
@@ -51,6 +52,9 @@ types: $(STAMP)-dev
 bench: $(STAMP)-dev $(STAMP)-bench
 	@scripts/install-peers
 	$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(STAMP)-dev
+	$(BIN)/python -m tests.soak $(ARGS)
 
 docs: $(STAMP)-dev $(STAMP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

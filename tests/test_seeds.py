@@ -92,7 +92,10 @@ BACKENDS = {
     "Python availability check": [HERE + "test_native_is_available_only_with_python_3_8_or_later"],
     "IPC connection": ["tests/daemon/test_lifecycle.py::test_the_command_starts_it_uses_it_and_stops_it"],
     "Socket path": ["tests/daemon/test_places.py::test_the_socket_lies_where_the_specification_says"],
-    "Named pipe path": ["tests/daemon/test_places.py::test_the_pipe_has_the_name_of_the_specification"],
+    "Named pipe path": [
+        "tests/daemon/test_places.py::"
+        "test_clients_connect_to_the_socket_and_on_windows_to_the_pipe_of_the_specification"
+    ],
     "Execute via daemon": [
         "tests/daemon/test_lifecycle.py::test_auto_takes_a_daemon_that_answers",
         "tests/daemon/test_wire.py::test_a_session_keeps_its_variables_and_takes_a_context",

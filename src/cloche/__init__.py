@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from cloche.native import NativePythonSandbox
     from cloche.policy import ExecutionPolicy, Mount
     from cloche.pyodide import PyodideSandbox
-    from cloche.remote import DaemonClientSandbox
+    from cloche.remote import DaemonClientSandbox, DetachedSession
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
     from cloche.session.callbacks import calling_sandbox
@@ -67,15 +67,16 @@ __version__ = "0.1.0"
 __all__ = [
     "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
     "BinaryMissingError", "BranchCopy", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError",
-    "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox", "DamagedEntryError", "Display",
-    "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "GuestVersions",
-    "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox",
-    "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError", "ReentrantCallError",
-    "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError",
-    "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError",
-    "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError",
-    "Usage", "ValueTransferError", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
-    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox", "DamagedEntryError", "DetachedSession",
+    "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo",
+    "GuestVersions", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount",
+    "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
+    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
+    "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped",
+    "Snapshot", "SnapshotError", "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError",
+    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "WaitingCopy", "Witness",
+    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
+    "load_config", "run", "run_untrusted_python",
 ]  # fmt: skip
 
 _HOMES = {
@@ -88,7 +89,7 @@ _HOMES = {
     "native": ("NativePythonSandbox",),
     "policy": ("ExecutionPolicy", "Mount"),
     "pyodide": ("PyodideSandbox",),
-    "remote": ("DaemonClientSandbox",),
+    "remote": ("DaemonClientSandbox", "DetachedSession"),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),
     "session.callbacks": ("calling_sandbox",),

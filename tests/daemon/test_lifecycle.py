@@ -20,6 +20,7 @@ from cloche.backends.daemon.backend import DaemonBackend
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.daemon import lifecycle
 from cloche.errors import BackendUnavailableError, MachineError
+from cloche.paths import sessions_dir
 
 PATIENCE = 30.0
 
@@ -180,8 +181,10 @@ def test_a_client_that_is_killed_leaves_nothing(house: Places) -> None:
         assert children
         client.kill()
     until_gone(guest, *children)
+    end = time.monotonic() + PATIENCE
+    while any(path.name.startswith(f"cloche-{client.pid}-") for path in sessions_dir().iterdir()):
+        assert time.monotonic() < end, "its list of sessions outlived it"
     with enter(house) as watcher:
-        end = time.monotonic() + PATIENCE
         while watcher.call("stats")["pool"]["live"]:
             assert time.monotonic() < end
 

@@ -94,7 +94,7 @@ def test_limits_can_be_raised_and_lowered_and_lifted(group: Group) -> None:
         group.limit(Limits(memory=memory))
         answers.append(ask(group, room))
     assert answers == ["", "fits", "", "fits"]
-    assert group.oom_kills() == 2
+    assert group.gauges.oom_kills() == 2
 
 
 def test_a_limit_leaves_room_for_an_error_before_the_end() -> None:

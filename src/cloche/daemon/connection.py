@@ -12,6 +12,7 @@ from cloche.daemon.doors import Stream, peer_of
 from cloche.daemon.lending import LendingDesk
 from cloche.daemon.mishaps import do_all, report
 from cloche.daemon.sessions import SessionDesk
+from cloche.daemon.sweeping import sweep_after
 from cloche.errors import ClocheError, MachineError, ProtocolError
 from cloche.session.frames import FrameReader, encode_frame
 
@@ -62,11 +63,13 @@ class Connection:
         self.owner = ""
         self._methods: dict[str, Callable[..., Any]] = {}
         self._desks: list[Any] = []
+        self._lending: LendingDesk | None = None
 
     async def serve(self) -> None:
         """Until the client goes away or misbehaves. What it had is ended then, unless it was detached."""
         uid, pid = peer_of(self._stream)
         if uid not in (None, self._daemon.uid, 0):
+            await self._stream.aclose()
             return
         try:
             async with anyio.create_task_group() as self._group:
@@ -85,8 +88,11 @@ class Connection:
         finally:
             self._hold(-self._held)
             with anyio.CancelScope(shield=True):
+                abrupt = self._lending is not None and self._lending.has_lent
                 await do_all(desk.close for desk in self._desks)
                 await self._stream.aclose()
+        if abrupt and pid is not None:
+            await sweep_after(pid)
 
     async def show_out(self, code: int, why: str) -> None:
         """Tell the client why its connection ends now, if it listens."""
@@ -119,8 +125,9 @@ class Connection:
                     return False
                 self.owner = str(params.get("owner") or f"process {pid}")[:100]  # type: ignore[union-attr]  # a dict: it had a token
                 self._frames = FrameReader(MAX_FRAME, MAX_ATTACHMENT, "the client")
-                lending, sessions = LendingDesk(self._daemon.pool, self.owner), SessionDesk(self._daemon, self)
-                self._desks = [lending, sessions]
+                lending = LendingDesk(self._daemon.pool, self._daemon.cloakroom, self.owner)
+                sessions = SessionDesk(self._daemon, self)
+                self._lending, self._desks = lending, [lending, sessions]
                 self._methods = {**sessions.methods, **lending.methods, "ping": self._ping, "stats": self._stats}
                 greeting = {"authenticated": True, "protocol": PROTOCOL, "version": __version__, "owner": self.owner}
                 await self._send({"id": message.get("id"), "result": greeting})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -12,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 import anyio.to_thread
 
+from cloche.backends.daemon.policies import plain_policy, read_policy
 from cloche.backends.jail.backend import JailBackend
 from cloche.backends.jail.branching import JailBranch, JailSavepoint
 from cloche.backends.jail.channel import JailChannel
+from cloche.daemon.cloakroom import Cloakroom, Lease, LeftSession
 from cloche.daemon.mishaps import do_all
 from cloche.errors import RequestError, StartError
 from cloche.policy import ExecutionPolicy
@@ -32,17 +33,6 @@ C = TypeVar("C", JailBranch, JailSavepoint)
 
 
 @dataclass(slots=True)
-class Lease:
-    """A place of the pool with a session in it that somebody else drives."""
-
-    backend: JailBackend
-    policy: ExecutionPolicy
-    id: str = field(default_factory=lambda: secrets.token_hex(8))
-    in_turn: anyio.Lock = field(default_factory=anyio.Lock)
-    """Orders about its guest are carried out in the order in which they came: an end must not hit the next one."""
-
-
-@dataclass(slots=True)
 class _Lent:
     lease: Lease
     channel: JailChannel
@@ -57,8 +47,9 @@ class _Copying(Generic[C]):
 class LendingDesk:
     """What one client has been given."""
 
-    def __init__(self, pool: Pool, owner: str) -> None:
+    def __init__(self, pool: Pool, cloakroom: Cloakroom, owner: str) -> None:
         self._pool = pool
+        self._cloakroom = cloakroom
         self._owner = owner
         self._numbers = itertools.count(1)
         self._leases: dict[str, Lease] = {}
@@ -71,6 +62,8 @@ class LendingDesk:
             "lend.end_children": self._end_children,
             "lend.close": self._close,
             "lend.release": self._release,
+            "lend.detach": self._detach,
+            "lend.attach": self._attach,
             "lend.branch": self._branch,
             "lend.savepoint": self._savepoint,
             "lend.requested": self._requested,
@@ -89,7 +82,7 @@ class LendingDesk:
         if lease is None:
             await self._pool.take_place(self._owner, policy)
             try:
-                lease = Lease(JailBackend(python=params.get("python")), policy)
+                lease = Lease(self._owner, JailBackend(python=params.get("python")), policy)
             except BaseException:
                 self._pool.give_place_back(self._owner, policy)
                 raise
@@ -128,13 +121,16 @@ class LendingDesk:
         workspace = channel.seat.workspace
         ends = channel.ends
         handles = [channel.exit_pipe, channel.handle(), workspace.descriptor]
-        descriptors = [ends.wire.fileno(), ends.stdout, ends.stderr, *handles]
+        group = channel.seat.group
+        gauges = {} if group is None else group.gauges.open_all()
+        counting = None if group is None else {"version": group.gauges.version, "memory": group.gauges.memory}
+        descriptors = [ends.wire.fileno(), ends.stdout, ends.stderr, *handles, *gauges.values()]
         self._channels[number] = _Lent(lease, channel)
         uid, gid = channel.seat.broker.user
         said = {
             "channel": number, "lease": lease.id, "pid": channel.pid, "isolation": channel.isolation.name,
             "layers": list(channel.layers), "greeting": dict(channel.greeting), "root": str(workspace.root),
-            "private": workspace.private, "uid": uid, "gid": gid,
+            "private": workspace.private, "uid": uid, "gid": gid, "counting": counting, "gauges": list(gauges),
         }  # fmt: skip
         return said, descriptors
 
@@ -180,7 +176,27 @@ class LendingDesk:
                     await self._abandon({"copy": number})
             await anyio.to_thread.run_sync(lease.backend.release)
         finally:
-            self._pool.give_place_back(self._owner, lease.policy)
+            self._pool.give_place_back(lease.owner, lease.policy)
+
+    async def _detach(self, params: Mapping[str, Any]) -> Answer:
+        lent = self._find(params)
+        note, context = params.get("note"), params.get("attachment")
+        lease = lent.lease
+        with anyio.CancelScope(shield=True):
+            for number in [number for number, copying in self._savepoints.items() if copying.lease is lease]:
+                await self._abandon({"copy": number})
+        left = LeftSession(lease, lent.channel, note if isinstance(note, dict) else {}, context)
+        del self._leases[lease.id]
+        del self._channels[params["channel"]]
+        self._cloakroom.leave(left)
+        return {"session": lease.id, "key": left.key}, []
+
+    async def _attach(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
+        left = self._cloakroom.take(str(params.get("session")), str(params.get("key", "")))
+        self._leases[left.lease.id] = left.lease
+        said, descriptors = await self._give(left.lease, left.channel)
+        answer = {**said, "policy": plain_policy(left.lease.policy), "note": left.note}
+        return (answer, descriptors) if left.context is None else (answer, descriptors, left.context)
 
     # -- copies --------------------------------------------------------------------------------
 
@@ -193,7 +209,7 @@ class LendingDesk:
         except BaseException:
             self._pool.give_place_back(self._owner, policy)
             raise
-        lease = Lease(lent.lease.backend.another(), policy)
+        lease = Lease(self._owner, lent.lease.backend.another(), policy)
         self._leases[lease.id] = lease
         return _note(self._branches, next(self._numbers), _Copying(copy, lease))
 
@@ -246,6 +262,11 @@ class LendingDesk:
                 await self._release({"lease": branch.lease.id})
         return {}, []
 
+    @property
+    def has_lent(self) -> bool:
+        """Whether something was not given back."""
+        return bool(self._leases)
+
     async def close(self) -> None:
         """The client is gone: end all that it had."""
         await do_all(partial(self._release, {"lease": lease}) for lease in list(self._leases))
@@ -261,11 +282,3 @@ def _copy(copies: dict[int, _Copying[C]], params: Mapping[str, Any]) -> _Copying
     if copying is None:
         raise RequestError("there is no such copy of yours")
     return copying
-
-
-def read_policy(said: Any) -> ExecutionPolicy:
-    """A policy as a client sent it; what is wrong in it is named."""
-    if not isinstance(said, dict):
-        return ExecutionPolicy()
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-    return ExecutionPolicy().replace(**plain)

@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from cloche import __version__
 from cloche.backends.daemon.places import Places
+from cloche.daemon.cloakroom import Cloakroom
 from cloche.daemon.connection import FAILED, Connection
 from cloche.daemon.doors import Door, Stream, open_door
 from cloche.daemon.mishaps import report
@@ -57,6 +58,7 @@ class Daemon:
         self.token = secrets.token_hex(32)
         self.pool = Pool(limits, config=config or {"backend": "jail"})
         self.routes = Routes(self.pool)
+        self.cloakroom = Cloakroom(self.pool)
         self._idle_exit = idle_exit
         self._started = self._last_heard = time.monotonic()
         self._connections = 0
@@ -81,6 +83,7 @@ class Daemon:
             "uptime": round(time.monotonic() - self._started, 3),
             "connections": self._connections,
             "sessions": self.pool.stats()["live"],
+            "detached": len(self.cloakroom),
             **self._wall,
         }
 
@@ -95,10 +98,12 @@ class Daemon:
             async with self.pool, anyio.create_task_group() as group:
                 await anyio.to_thread.run_sync(self._warm_up)
                 group.start_soon(self._accept, door, group)
+                group.start_soon(self.cloakroom.look_after)
                 on_ready()
                 await self._until_the_end()
                 await door.aclose()
                 await self._drain()
+                await self.cloakroom.close()
                 group.cancel_scope.cancel()
         finally:
             self._leave_house()

@@ -6,7 +6,7 @@ import base64
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cloche.daemon.lending import read_policy
+from cloche.backends.daemon.policies import read_policy
 from cloche.daemon.mishaps import do_all
 from cloche.errors import RequestError, UnknownSessionError
 from cloche.session.callbacks import calling_sandbox

@@ -332,6 +332,25 @@ class LiveSession:
         """What goes before the request for a branch."""
         return self.backend.branch(self.live_guest().channel, self.policy)
 
+    def part(self) -> None:
+        """The guest is somebody else's from now on, and this session is over."""
+        guest, self.guest = self.live_guest(), None
+        self.closed = True
+        self.returns.leave()
+        guest.pump.close()
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.remove()
+
+    @property
+    def cells(self) -> int:
+        """How many have been run."""
+        return self._cells
+
+    @cells.setter
+    def cells(self, count: int) -> None:
+        self._cells = count
+
     def adopt(self, channel: Channel) -> None:
         """Be the session of a guest that is a copy of another's."""
         self.backend.adopt(channel)

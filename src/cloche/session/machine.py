@@ -160,6 +160,11 @@ class Machine:
         """The reply to this request has not come."""
         return any(waiting == method for _, waiting in self._expected)
 
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is under way in either direction, and nothing was heard that is still to be served."""
+        return self.phase is Phase.IDLE and not (self._held or self._expected or self._frames.held)
+
     # -- input ---------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> None:

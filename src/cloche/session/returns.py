@@ -114,7 +114,7 @@ class Returns:
                 copy.abandon()
 
     def leave(self) -> None:
-        """In a forked child: they belong to the parent."""
+        """They belong to somebody else: to the parent of a forked child, or to whoever has the guest now."""
         self._mark = self._guard = None
 
 

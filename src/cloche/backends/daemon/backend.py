@@ -13,14 +13,16 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.daemon.link import Link, links
 from cloche.backends.daemon.places import Places
+from cloche.backends.daemon.policies import plain_policy, read_policy
 from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
 from cloche.isolation import Isolation, Layer
-from cloche.session.channel import Availability, Backend, Channel, Exit
+from cloche.session.channel import Availability, Backend, Channel, Counted, Exit
 from cloche.session.copying import BranchCopy, WaitingCopy
 from cloche.session.processes import cpu_seconds
 
@@ -39,13 +41,16 @@ class DaemonChannel(Channel):
     """A session's descriptors, and a line to the daemon for the rest."""
 
     def __init__(self, link: Link, said: Mapping[str, Any], descriptors: list[int]) -> None:
+        from cloche.backends.jail.gauges import CellCounter, Gauges
         from cloche.backends.jail.seat import JailWorkspace
 
-        if len(descriptors) != _DESCRIPTORS:
+        if len(descriptors) != _DESCRIPTORS + len(said["gauges"]):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise StartError("the daemon did not hand a session over")
-        wire, out, err, self._end, self._handle, self._folder = descriptors
+        wire, out, err, self._end, self._handle, self._folder, *files = descriptors
+        gauges = dict(zip(said["gauges"], files, strict=True))
+        self._counter = CellCounter(Gauges(paths={}, opened=gauges, **said["counting"]) if said["counting"] else None)
         self.link = link
         self.number: int = said["channel"]
         self.lease: str = said["lease"]
@@ -91,11 +96,21 @@ class DaemonChannel(Channel):
         from cloche.backends.jail.ends import read_exit
 
         if self._exit is None:
-            self._exit = read_exit(self._end, timeout)
+            found = read_exit(self._end, timeout)
+            if found is not None and found.signal is not None and self._counter.ran_out():
+                found = dataclasses.replace(found, out_of_memory=True)
+            self._exit = found
         return self._exit
 
+    def begin_cell(self) -> None:
+        self._counter.begin_cell()
+
+    def counted(self) -> Counted:
+        return self._counter.counted()
+
     def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self._pid)
+        counted = self._counter.cpu_seconds()
+        return cpu_seconds(self._pid) if counted is None else counted
 
     def close(self) -> None:
         if self._closed:
@@ -105,6 +120,19 @@ class DaemonChannel(Channel):
             self._signal(signal.SIGKILL)
             with suppress(ClocheError):
                 self.link.call("lend.close", {"channel": self.number}, timeout=PATIENCE)
+        self._let_go()
+
+    def detach(self, note: Mapping[str, Any], context: bytes | None) -> tuple[str, str]:
+        """Leave the guest with the daemon, as it is: its name, and the key to it. `note`: for whoever takes it up."""
+        params = {"channel": self.number, "note": dict(note)}
+        said, _, _ = self.link.call("lend.detach", params, timeout=PATIENCE, body=context)
+        self._closed = True
+        self._let_go()
+        return said["session"], said["key"]
+
+    def _let_go(self) -> None:
+        if self._counter.gauges is not None:
+            self._counter.gauges.close()
         self.wire.close()
         for descriptor in (self.stdout, self.stderr, self._end, self._handle, self._folder):
             if descriptor is not None and descriptor >= 0:
@@ -228,6 +256,10 @@ class DaemonBackend(Backend):
         older = replaced.number if isinstance(replaced, DaemonSavepoint) else None
         return DaemonSavepoint(channel.link, "lend.savepoint", {"channel": channel.number, "replaced": older})
 
+    def forget(self) -> None:
+        """The session is somebody else's from now on."""
+        self._lease = None
+
     def another(self) -> DaemonBackend:
         return DaemonBackend(python=self._python)
 
@@ -236,10 +268,18 @@ class DaemonBackend(Backend):
         self._link, self._lease = channel.link, channel.lease
 
 
-def plain_policy(policy: ExecutionPolicy) -> dict[str, Any]:
-    """As plain data; `ExecutionPolicy(**plain)` is the same policy."""
-    plain = {item.name: getattr(policy, item.name) for item in dataclasses.fields(policy)}
-    plain["environment"] = dict(policy.environment)
-    if policy.minimum_isolation is not None:
-        plain["minimum_isolation"] = policy.minimum_isolation.name
-    return plain
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A session that was taken up."""
+
+    channel: DaemonChannel
+    policy: ExecutionPolicy
+    note: Mapping[str, Any]
+    context: bytes | None
+
+
+def attach(session: str, key: str) -> Attached:
+    """Take up a session that another client has left. Raises `UnknownSessionError` where there is none."""
+    link = links.get(Places.default(), PATIENCE)
+    said, descriptors, context = link.call("lend.attach", {"session": session, "key": key}, timeout=PATIENCE)
+    return Attached(DaemonChannel(link, said, descriptors), read_policy(said["policy"]), said["note"], context)

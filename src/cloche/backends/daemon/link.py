@@ -58,11 +58,11 @@ class Link:
             return
 
     def call(
-        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float
+        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float, body: bytes | None = None
     ) -> tuple[dict[str, Any], list[int], bytes | None]:
         """Ask and wait: the result, the descriptors that came with it, and raw bytes."""
         with self._calling:
-            number = self._send(method, params, answered=True)
+            number = self._send(method, params, answered=True, body=body)
             end = time.monotonic() + timeout
             while True:
                 message, attachment = self._next(end)
@@ -80,8 +80,10 @@ class Link:
         with suppress(ClocheError):
             self._send(method, params, answered=False)
 
-    def _send(self, method: str, params: Mapping[str, Any] | None, *, answered: bool) -> int:
+    def _send(self, method: str, params: Mapping[str, Any] | None, *, answered: bool, body: bytes | None = None) -> int:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
+        if body is not None:
+            message["attachment"] = len(body)
         with self._sending:
             if not self.alive or self._line is None or self.owner != os.getpid():
                 raise BackendUnavailableError(GONE, remedy="cloche daemon start")
@@ -89,7 +91,7 @@ class Link:
             if answered:
                 message["id"] = self._numbers
             try:
-                self._line.send(encode_frame(message))
+                self._line.send(encode_frame(message) + (body or b""))
             except OSError as exc:
                 self._lose(str(exc))
             return self._numbers

@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from cloche.backends.jail.gauges import FILES, Gauges
 from cloche.backends.jail.hierarchies import PERIOD, Hierarchy, NoGroups, find
 from cloche.backends.jail.programs import programs
 from cloche.backends.jail.spawning import Child
@@ -62,9 +63,10 @@ class Group:
         self._limits = Limits()
         self._folders: dict[str, str] = {}
         self._joins: list[str] = []
-        self._gauges: dict[str, int] = {}  # files that are read after every cell, kept open
         made: list[str] = []
         self._made = made
+        self.gauges = Gauges(trees[0].version, {})
+        """What was used."""
         try:
             for tree, top in zip(trees, tops, strict=True):
                 folder = f"{top}/{name}"
@@ -77,12 +79,16 @@ class Group:
             self.remove()
             raise
         self._version = trees[0].version
+        files = FILES[self._version].items()
+        paths = {gauge: f"{self._folders[which]}/{name}" for gauge, (which, name) in files if which in self._folders}
+        self.gauges = Gauges(self._version, paths)
 
     # -- bounds --------------------------------------------------------------------------------
 
     def limit(self, limits: Limits) -> None:
         """Set what may be used; cheap when nothing changes."""
         before, self._limits = self._limits, limits
+        self.gauges.memory = limits.memory
         if limits.memory != before.memory:
             self._limit_memory(limits.memory)
         if limits.pids != before.pids:
@@ -152,52 +158,6 @@ class Group:
                 found |= {int(word) for word in _read(f"{folder}/cgroup.procs").split()}
         return found - {0}  # somebody in another namespace
 
-    # -- what was used -------------------------------------------------------------------------
-
-    @property
-    def was_full(self) -> bool:
-        """Whether its memory may have been used up; a look at what is at hand anyway."""
-        peak, limit = self.peak_bytes(), self._limits.memory
-        return peak is None or limit is None or peak >= limit - limit // 16
-
-    def oom_kills(self) -> int:
-        """How many of its processes the kernel has ended for want of memory."""
-        name = "memory.oom_control" if self._version == 1 else "memory.events"
-        return int(self._value("memory", name, "oom_kill") or 0)
-
-    def peak_bytes(self) -> int | None:
-        """The most memory that was in use at once: processes and files of the session, not what it shares."""
-        return self._number("memory", "memory.max_usage_in_bytes" if self._version == 1 else "memory.peak")
-
-    def cpu_seconds(self) -> float | None:
-        """CPU time of all its processes, ended ones too."""
-        if self._version == 1:
-            nanoseconds = self._number("cpuacct", "cpuacct.usage")
-            return None if nanoseconds is None else nanoseconds / 1e9
-        microseconds = self._value("cpu", "cpu.stat", "usage_usec")
-        return None if microseconds is None else int(microseconds) / 1e6
-
-    def _number(self, controller: str, name: str) -> int | None:
-        folder = self._folders.get(controller)
-        if folder is None:
-            return None
-        try:
-            if name not in self._gauges:
-                self._gauges[name] = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            return int(os.pread(self._gauges[name], 64, 0))
-        except (OSError, ValueError):
-            return None
-
-    def _value(self, controller: str, name: str, key: str) -> str | None:
-        folder = self._folders.get(controller)
-        if folder is not None:
-            with suppress(OSError):
-                for line in _read(f"{folder}/{name}").splitlines():
-                    word, _, value = line.partition(" ")
-                    if word == key:
-                        return value
-        return None
-
     def _set(self, controller: str, name: str, text: str) -> None:
         folder = self._folders.get(controller)
         if folder is None:
@@ -208,9 +168,7 @@ class Group:
 
     def remove(self) -> None:
         """End what is left in it, and it. A forked child leaves its parent's alone."""
-        gauges, self._gauges = self._gauges, {}
-        for descriptor in gauges.values():
-            os.close(descriptor)
+        self.gauges.close()
         if self._owner == os.getpid():
             made, self._made = self._made, []
             for folder in made:

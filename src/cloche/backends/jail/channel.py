@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.ends import Ends, process_of, read_exit
+from cloche.backends.jail.gauges import CellCounter
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
-from cloche.session.channel import NOTHING_COUNTED, Channel, Counted, Exit
+from cloche.session.channel import Channel, Counted, Exit
 from cloche.session.processes import cpu_seconds
 from cloche_guest.jail import messages
 
@@ -52,8 +53,7 @@ class JailChannel(Channel):
         self._handle = -1
         self._pid: int | None = None
         self.isolation = seat.broker.mode.tier(metered=seat.group is not None)
-        self._cell_cpu: float | None = None
-        self._oom_kills = 0 if seat.group is None else seat.group.oom_kills()
+        self._counter = CellCounter(None if seat.group is None else seat.group.gauges)
         self.layers: tuple[str, ...] = ()
         self.greeting: Mapping[str, Any] = {}
 
@@ -167,42 +167,22 @@ class JailChannel(Channel):
     def reap(self, timeout: float) -> Exit | None:
         if self._exit is None:
             found = read_exit(self._end, timeout)
-            if found is not None and found.signal is not None and self._ran_out():
+            if found is not None and found.signal is not None and self._counter.ran_out():
                 found = replace(found, out_of_memory=True)
             self._exit = found
         return self._exit
 
-    def _ran_out(self) -> bool:
-        """Whether the kernel has ended something here for want of memory."""
-        group = self.seat.group
-        return group is not None and group.oom_kills() > self._oom_kills
-
     # -- what was used -------------------------------------------------------------------------
 
     def begin_cell(self) -> None:
-        group = self.seat.group
-        if group is not None:
-            self._cell_cpu = group.cpu_seconds()
-            if group.was_full:  # before this cell, in a guest that was replaced by a copy of it
-                self._oom_kills = group.oom_kills()
+        self._counter.begin_cell()
 
     def counted(self) -> Counted:
-        group = self.seat.group
-        if group is None:
-            return NOTHING_COUNTED
-        before, now = self._cell_cpu, group.cpu_seconds()
-        kills_before = self._oom_kills
-        if group.was_full:
-            self._oom_kills = group.oom_kills()
-        return Counted(
-            cpu_ms=None if before is None or now is None else (now - before) * 1000,
-            peak_bytes=group.peak_bytes(),
-            oom_kills=self._oom_kills - kills_before,
-        )
+        return self._counter.counted()
 
     def cpu_seconds(self) -> float | None:
         """Of all processes of the session where they are counted, else of the worker."""
-        counted = None if self.seat.group is None else self.seat.group.cpu_seconds()
+        counted = self._counter.cpu_seconds()
         return cpu_seconds(self.pid) if counted is None else counted
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ process both take about as long.
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.programs import Programs, programs
@@ -102,32 +103,49 @@ class Launch:
 
 
 _ahead: Launch | None = None
+_swap = threading.Lock()
+"""Several threads may want a first session at once: a launch that nobody knows of would never be waited for."""
+
+
+def _leave_swap() -> None:
+    global _swap
+    _swap = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_leave_swap)
 
 
 def launch_ahead(interpreter: Interpreter) -> None:
     """Start a bare jail for whoever asks for one next."""
-    global _ahead
-    discard_launch()
-    _ahead = Launch(interpreter, ())
+    fresh = Launch(interpreter, ())
+    _end_launch(_exchange(fresh))
 
 
 def take_launch(interpreter: Interpreter, preload: tuple[str, ...], *, confined: bool) -> Launch:
     """The one that was started ahead, if it is such a one, or another."""
-    global _ahead
-    found, _ahead = _ahead, None
+    found = _exchange(None)
     if found is not None:
         if (found.interpreter, found.preload, found.owner, found.confined) == (
             interpreter, preload, os.getpid(), confined,
         ):  # fmt: skip
             return found
-        _ahead = found
+        _end_launch(_exchange(found))
     return Launch(interpreter, preload, confined=confined)
 
 
 def discard_launch() -> None:
     """Nobody has asked."""
+    _end_launch(_exchange(None))
+
+
+def _exchange(fresh: Launch | None) -> Launch | None:
     global _ahead
-    found, _ahead = _ahead, None
+    with _swap:
+        found, _ahead = _ahead, fresh
+    return found
+
+
+def _end_launch(found: Launch | None) -> None:
     if found is not None:
         found.close() if found.owner == os.getpid() else found.leave()
 
