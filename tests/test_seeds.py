@@ -93,8 +93,7 @@ BACKENDS = {
     "IPC connection": ["tests/daemon/test_lifecycle.py::test_the_command_starts_it_uses_it_and_stops_it"],
     "Socket path": ["tests/daemon/test_places.py::test_the_socket_lies_where_the_specification_says"],
     "Named pipe path": [
-        "tests/daemon/test_places.py::"
-        "test_clients_connect_to_the_socket_and_on_windows_to_the_pipe_of_the_specification"
+        "tests/daemon/test_places.py::test_the_pipe_has_the_name_of_the_specification_and_is_for_windows_alone"
     ],
     "Execute via daemon": [
         "tests/daemon/test_lifecycle.py::test_auto_takes_a_daemon_that_answers",

@@ -22,7 +22,7 @@ def test_the_socket_lies_where_the_specification_says(monkeypatch: pytest.Monkey
     assert (places.socket, places.pid) == (tmp_path / ".rlm" / "daemon.sock", tmp_path / ".rlm" / "daemon.pid")
 
 
-def test_clients_connect_to_the_socket_and_on_windows_to_the_pipe_of_the_specification(
+def test_the_pipe_has_the_name_of_the_specification_and_is_for_windows_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(SOCKET_VARIABLE)
