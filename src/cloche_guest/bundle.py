@@ -37,6 +37,10 @@ MODULES = (
     "pickling",
     "pieces",
     "state",
+    "c_library",
+    "preloads",
+    "seed_state",
+    "seed_methods",
     "runner",
     "versions",
     "kernel",
@@ -79,10 +83,12 @@ WASM_MODULES = (
     "wasm.session",
     "wasm.start",
 )
+REPL_MODULES = ("repl_frames", "repl_files", "repl_front", "repl_service")
 FLAVOURS = {
     "guest": (MODULES, "start", (), "start"),
     "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
     "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
+    "repl": (MODULES + REPL_MODULES, "repl_service", (), "repl_service"),
     "stock": ((*MODULES, "wasm", "wasm.session", "wasm.stock"), "wasm.stock", (), "wasm.stock"),
     "wasm": ((*MODULES, "idle_loop", *WASM_MODULES), "wasm.start", (), "wasm.start"),
 }
@@ -91,7 +97,7 @@ CONTROL = "--control"
 PACKAGES = ("jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
-INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "pieces", "state")
+INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "pieces", "state", "seed_state")
 DOCUMENTED = ("bridges", "context_tools", "display")
 
 BOOT = """

@@ -26,6 +26,7 @@ from cloche_guest.environment import use_environment
 from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.runner import Runner
+from cloche_guest.seed_methods import SeedMethods
 from cloche_guest.signals import state
 from cloche_guest.tracebacks import describe_exception
 from cloche_guest.values import TooLarge, decode, encode
@@ -78,6 +79,7 @@ class Kernel:
             "restore": self.restore,
             "versions": self.versions,
             "ping": lambda params, body: ({}, None),
+            **SeedMethods(self.space, self._guarded).methods(),
         }
         sys.meta_path.insert(0, self.sources)
         for name, function in self.bridges.standard().items():
@@ -191,8 +193,10 @@ class Kernel:
         source = params["code"]
         if type(source) is not str:
             raise RequestFailed(INVALID_PARAMS, "code must be text")
-        name = "<cell %d>" % params.get("cell", 0)
-        self.sources.remember(name, source)
+        name = params.get("file")
+        if name is None:
+            name = "<cell %d>" % params.get("cell", 0)
+            self.sources.remember(name, source)  # a name that several cells share would show lines of another
         forget_folder(self.workspace)
         self.displays.begin()
         self.capture.begin(bool(params.get("live")))

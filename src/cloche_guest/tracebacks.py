@@ -65,7 +65,7 @@ def _drop_kernel_frames(root: Any) -> None:
         stack = list(node.stack)
         if stack and stack[0].filename == KERNEL_FILE:
             # Between the kernel and a cell that awaits lie frames of asyncio, which are the kernel's doing.
-            cells = [index for index, frame in enumerate(stack) if frame.filename.startswith("<cell ")]
+            cells = [index for index, frame in enumerate(stack) if frame.filename.startswith(("<cell ", "<string>"))]
             stack = stack[cells[0] :] if cells else stack
         node.stack[:] = [frame for frame in stack if frame.filename not in (KERNEL_FILE, DATA_FILE)]
         queue += [node.__cause__, node.__context__]
