@@ -28,8 +28,12 @@ _FUNCTION = type(lambda: 0)
 _CELL: Any = eval("type((lambda x: lambda: x)(0).__closure__[0])")
 
 _make_cell = Apply("type((lambda x: lambda: x)(0).__closure__[0])")
+# A module that the function uses is imported for it, unless its name has another meaning by then.
+_BIND = "try:\n if name not in space: space[name] = __import__(module, fromlist=['*'])\nexcept ImportError: pass"
 _make_function = Apply(
-    "(lambda code, name, cells, made_by: type(lambda: 0)(__import__('marshal').loads(code),"
+    "(lambda code, name, cells, made_by, modules: [exec(" + repr(_BIND) + ", {"
+    "'space': __import__('sys').modules['__main__'].__dict__, 'name': alias, 'module': module})"
+    " for alias, module in modules.items()] and None or type(lambda: 0)(__import__('marshal').loads(code),"
     " __import__('sys').modules['__main__'].__dict__, name, None, cells)"
     " if made_by == __import__('sys').implementation.cache_tag"
     " else exec('raise ImportError(text)', {'text': 'it was compiled by ' + str(made_by)}))"
@@ -69,7 +73,7 @@ def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[
             kind = type(obj)
             if kind is _FUNCTION and obj.__globals__ is names:
                 cells.update(map(id, obj.__closure__ or ()))
-                return _reduce_function(obj)
+                return _reduce_function(obj, names)
             if kind is _CELL and id(obj) in cells:
                 return _make_cell, ()
             if has_classes:
@@ -84,7 +88,7 @@ def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[
     return CellPickler(buffer, PROTOCOL, buffer_callback=buffer_callback)
 
 
-def _reduce_function(function: Any) -> tuple[Any, ...]:
+def _reduce_function(function: Any, names: dict[str, Any]) -> tuple[Any, ...]:
     """A function of a cell: its code, and the *live* globals wherever it is restored.
 
     cloudpickle would give each function a copy of the globals, so that it would neither see a variable that is
@@ -95,8 +99,23 @@ def _reduce_function(function: Any) -> tuple[Any, ...]:
 
     attributes = {name: value for name, value in ((name, _attribute(function, name)) for name in _KEPT) if value}
     filled = [(cell, cell.cell_contents) for cell in function.__closure__ or () if not _is_empty(cell)]
-    make = (marshal.dumps(function.__code__), function.__name__, function.__closure__, sys.implementation.cache_tag)
+    made_by, modules = sys.implementation.cache_tag, _modules_of(function.__code__, names)
+    make = (marshal.dumps(function.__code__), function.__name__, function.__closure__, made_by, modules)
     return _make_function, make, (function.__dict__, attributes, filled), None, None, _fill_function
+
+
+def _modules_of(code: Any, names: dict[str, Any]) -> dict[str, str]:
+    """Modules that code finds under global names."""
+    found: dict[str, str] = {}
+    pending = [code]
+    while pending:
+        code = pending.pop()
+        for name in code.co_names:
+            value = names.get(name)
+            if type(value) is type(sys) and sys.modules.get(value.__name__) is value and name != "__main__":
+                found[name] = value.__name__
+        pending += [part for part in code.co_consts if type(part) is type(code)]
+    return found
 
 
 def _attribute(function: Any, name: str) -> Any:

@@ -59,8 +59,10 @@ class DelimitedReader:
                 self._parts = []
             else:
                 self._count(len(line))
-            noise, self._noise = self._noise, False
-            found = None if noise else self._take(line)
+            if self._noise:
+                self._noise, self._size = False, 0
+                continue
+            found = self._take(line)
             if found is not None:
                 yield found
 

@@ -153,7 +153,7 @@ class Server:
     def _serve(self, text: bytes) -> dict[str, Any]:
         request: Any = None
         try:
-            request = loads(text.decode("utf-8"))
+            request = loads(text.decode("utf-8").strip())
             problem = _problem(request)
         except (ValueError, RecursionError) as exc:
             problem = "it is not JSON: %s" % exc
@@ -297,6 +297,7 @@ def main(argv: list[str]) -> None:
     null = _os.open("/dev/null", _os.O_RDWR)
     for target in (1, 2):
         _os.dup2(null, target)
+    status = 0
     try:
         server = Server(settings, reader, writer, log)
         let_others_look(False)
@@ -304,7 +305,10 @@ def main(argv: list[str]) -> None:
         server.serve()
     except (HostGone, BrokenPipeError):
         pass
-    except InterpreterEnded as exc:
-        _os.write(log, ("repl server: it does not start: %s\n" % exc).encode("utf-8", "backslashreplace"))
-        _os._exit(1)
-    _os._exit(0)
+    except BaseException as exc:  # nobody is left to tell it to but whoever reads the log
+        import traceback
+
+        status = 1
+        said = "it does not start: %s\n" % exc if isinstance(exc, InterpreterEnded) else traceback.format_exc()
+        _os.write(log, ("repl server: %s" % said).encode("utf-8", "backslashreplace"))
+    _os._exit(status)

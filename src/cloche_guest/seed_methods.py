@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from cloche_guest.namespace import Namespace
 
-    Reply = tuple[dict[str, Any] | None, bytes | None]
+    Reply = tuple[dict[str, Any] | None, list[Any] | None]
 
 ALWAYS_BOUND = ("display",)
 
@@ -67,4 +67,4 @@ class SeedMethods:
             return seed_state.save(names, wanted, limit, partial)
 
         text, errors = self._guarded(save)
-        return {"saved": text is not None, "errors": errors}, (text or "").encode("ascii")
+        return {"saved": text is not None, "errors": errors}, [(text or "").encode("ascii")]

@@ -1,0 +1,67 @@
+"""The delimited framing, for any data in any pieces."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloche_guest.plain_json import dumps
+from cloche_guest.repl_frames import REQUEST, RESPONSE, DelimitedReader, FrameTooLarge, enclose
+
+MARKERS = [marker.decode() for marker in (*REQUEST, *RESPONSE)]
+texts = st.lists(st.one_of(st.text(), st.sampled_from([*MARKERS, "\n", "\r\n"]))).map("".join)
+messages = st.dictionaries(texts, st.one_of(texts, st.none(), st.lists(texts, max_size=3)), max_size=4)
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+def read(reader: DelimitedReader, chunks: list[bytes]) -> list[tuple[bool, bytes]]:
+    return [found for chunk in chunks for found in reader.feed(chunk)]
+
+
+@given(st.lists(messages, max_size=4), st.lists(st.integers(min_value=0)), st.booleans())
+def test_what_was_enclosed_is_found_again_however_it_is_cut(
+    sent: list[dict[str, Any]], cuts: list[int], noisy: bool
+) -> None:
+    noise = b"\r\nnoise " + b"x" * 5000 + b"\n" if noisy else b""
+    data = b"".join(noise + b"".join(enclose(RESPONSE, dumps(message))) for message in sent)
+    found = read(DelimitedReader(RESPONSE), pieces(data, cuts))
+    assert [json.loads(text) for is_frame, text in found if is_frame] == sent
+
+
+@given(st.binary(), st.lists(st.integers(min_value=0)))
+def test_any_bytes_are_read_without_an_error_and_the_next_frame_is_found(noise: bytes, cuts: list[int]) -> None:
+    data = noise + b"\n" + b"".join(enclose(REQUEST, "{}"))
+    assert read(DelimitedReader(REQUEST), pieces(data, cuts))[-1] == (True, b"{}")
+
+
+@given(messages)
+def test_no_line_of_json_is_a_marker(message: dict[str, Any]) -> None:
+    for text in (dumps(message), json.dumps(message, indent=1, ensure_ascii=False)):
+        assert not {line.strip() for line in text.split("\n")} & set(MARKERS)
+
+
+@given(st.integers(min_value=1, max_value=200), st.lists(st.integers(min_value=0)))
+def test_a_frame_is_bounded_whatever_its_lines_are(size: int, cuts: list[int]) -> None:
+    data = RESPONSE[0] + b"\n" + b"x" * size + b"\n" * size
+    reader = DelimitedReader(RESPONSE, limit=100)
+    if 2 * size + 1 <= 100:
+        read(reader, pieces(data, cuts))
+    else:
+        with pytest.raises(FrameTooLarge):
+            read(reader, pieces(data, cuts))
+
+
+def test_noise_outside_of_frames_is_not_kept() -> None:
+    reader = DelimitedReader(RESPONSE, limit=100)
+    for _ in range(1000):
+        assert list(reader.feed(b"x" * 100_000)) == []
+    assert list(reader.feed(b"\nline\n" + b"".join(enclose(RESPONSE, "{}")))) == [(False, b"line"), (True, b"{}")]
