@@ -32,7 +32,8 @@ from cloche.sandbox import SessionSandbox
 
 CELLS = sorted(path.stem for path in (Path(__file__).parent / "hostile_cells").glob("*.py"))
 ASYNC_CELLS = [name for name in CELLS if name.startswith(("forge_", "exit_", "hang_repr", "hang_signals", "flood_"))]
-DEADLINE_MS = 300
+DEADLINE_MS = 200
+GRACE_MS = 300
 SLACK = 10.0
 """Seconds beyond deadline and grace: tells a hang from a busy machine."""
 MEMORY = 512 * 1024 * 1024
@@ -81,7 +82,9 @@ def descriptors() -> int:
 
 @pytest.fixture
 def policy() -> ExecutionPolicy:
-    return ExecutionPolicy(timeout_ms=DEADLINE_MS, memory_bytes=MEMORY, environment={"TOKEN": secrets.token_hex(12)})
+    return ExecutionPolicy(
+        timeout_ms=DEADLINE_MS, grace_ms=GRACE_MS, memory_bytes=MEMORY, environment={"TOKEN": secrets.token_hex(12)}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.timeout(PATIENCE + 20)
 WALL = ("test_jail.py", "test_confined.py", "test_tiers.py", "test_clean_up.py")
 """Of the tests of the jail, those whose outcome depends on who runs them."""
 WALL_TOPICS = ("cancel", "cells", "errors", "files", "isolation", "lifecycle", "limits", "time")
+CONFORMANCE = tuple(f"cloche.conformance.test_{topic}" for topic in WALL_TOPICS)
 NO_NAMESPACES = ("tests/poorer_kernel.py", "no-namespaces")
 
 
@@ -37,15 +38,14 @@ def test_the_jail_keeps_its_promises(ordinary: OrdinaryUser) -> None:
 
 
 def test_the_jail_conforms(ordinary: OrdinaryUser) -> None:
-    """On one of the two APIs, which differ in nothing that knows who runs them."""
-    done = ordinary.pytest("--pyargs", "cloche.conformance", "--backend=jail", "-k", "jail-sync", timeout=PATIENCE)
-    assert passed(done) > 500
+    """In what the wall has a part in, on one of the two APIs, which differ in nothing that knows who runs them."""
+    done = ordinary.pytest("--pyargs", *CONFORMANCE, "--backend=jail", "-k", "jail-sync", timeout=PATIENCE)
+    assert passed(done) > 200
 
 
 def test_the_jail_conforms_without_namespaces(ordinary: OrdinaryUser) -> None:
     """In what the wall has a part in; ``tests/poorer_kernel.py no-namespaces`` before the suite runs all of it."""
-    topics = [f"cloche.conformance.test_{topic}" for topic in WALL_TOPICS]
-    tests = ("-m", "pytest", *ordinary.pytest_options, "--pyargs", *topics, "--backend=jail", "-k", "jail-sync")
+    tests = ("-m", "pytest", *ordinary.pytest_options, "--pyargs", *CONFORMANCE, "--backend=jail", "-k", "jail-sync")
     done = ordinary.run(*NO_NAMESPACES, str(ordinary.python), *tests, timeout=PATIENCE)
     assert passed(done) > 150
 

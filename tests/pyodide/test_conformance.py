@@ -27,11 +27,14 @@ BESIDES = {
     "test_files_written_by_a_cell_that_died_are_reported",
     "test_a_link_out_of_the_workspace_is_not_followed",
     "test_a_cell_cannot_write_a_file_over_the_quota",
-    "test_a_snapshot_brings_variables_back",
+    "test_variables_come_back_in_another_sandbox",
     "test_a_flood_of_output_is_bounded",
     "test_the_network_is_off_when_the_policy_says_so",
     "test_running_out_of_memory_is_its_own_outcome",
 }
+
+unknown = (SCENARIOS | BESIDES) - load_behaviours().keys()
+assert not unknown, unknown  # else they would be left out unsaid
 
 IN_ONE_SESSION = "test_every_function_gives_the_answer_of_the_table"
 """Has a case for each function; below, all of them in one session."""

@@ -191,6 +191,19 @@ def test_what_was_sent_to_a_guest_that_had_ended_is_known_to_be_refused(channel)
     assert pump.refused
 
 
+def test_an_answer_that_a_dead_guest_did_not_take_does_not_mean_that_it_was_never_asked(channel):
+    machine, pump = make(channel, frozenset({"f"}))
+    pump.perform(0.0)
+    assert b"execute" in channel.far.recv(1 << 16)
+    channel.far.send(frame(id=1, method="bridge", params={"name": "f"}))
+    turn(pump)
+    channel.far.close()
+    machine.bridge_done(1, "an answer", None, 0.0)
+    pump.perform(0.0)
+    assert not pump.writing
+    assert not pump.refused
+
+
 def test_a_stream_that_ends_is_no_longer_watched(channel):
     _, pump = make(channel)
     os.close(channel.out)

@@ -82,6 +82,8 @@ class Machine:
         self.actions: list[Action] = []
         self.phase = Phase.IDLE
         self.finished: Finished | None = None
+        self.request_is_out = False
+        """Whoever drives the machine says so: from then on the guest has been asked."""
         self.desk = BridgeDesk(policy, bridges, self.actions, answered)
         self.displays: list[Display] = []
         self._policy = policy
@@ -115,6 +117,7 @@ class Machine:
         """Serve `calls` in order; the last one's reply is the result. `started` is when the caller began to wait."""
         self.phase = Phase.RUNNING
         self.finished = None
+        self.request_is_out = False
         self._stop = None
         self._live = live
         self.displays = []

@@ -209,13 +209,16 @@ class Pump:
                 self._want_write(True)
                 return
             except OSError:
-                self.refused = True  # the guest is gone; reading will say how
+                # The guest is gone; reading will say how. What it did not take may be an answer to a call of its own.
+                self.refused = not self.machine.request_is_out
                 self._outgoing.clear()
                 break
             if sent < len(head):
                 self._outgoing[0] = head[sent:]
             else:
                 self._outgoing.popleft()
+        else:
+            self.machine.request_is_out = True
         self._want_write(False)
 
     def _want_write(self, wanted: bool) -> None:
