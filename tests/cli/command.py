@@ -42,6 +42,7 @@ class Cloche:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CLOCHE_")}
         own = {
             "CLOCHE_SESSIONS_DIR": str(self.sessions), "CLOCHE_CACHE_DIR": str(self.cache), "COLUMNS": "100",
+            "CLOCHE_STATE_DIR": str(self.sessions.parent / "state"),
             "CLOCHE_DAEMON_SOCKET": os.environ["CLOCHE_DAEMON_SOCKET"],
         }  # fmt: skip
         return {**inherited, **own, "TMPDIR": str(self.temporary)}

@@ -12,7 +12,7 @@ from tests.docs.test_snippets import clean_environment
 
 WITH_CONSOLE = [page for page in pages() if blocks(page, "console")]
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-COMMANDS = {"run", "repl", "doctor", "escapes", "demo", "ps", "clean", "config", "daemon", "setup"}
+COMMANDS = {"run", "repl", "doctor", "escapes", "demo", "ps", "clean", "config", "daemon", "setup", "session", "replay"}
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:

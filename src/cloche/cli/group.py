@@ -16,6 +16,8 @@ from cloche.errors import ClocheError, RequestError
 COMMANDS = {
     "run": "Run a file or a line of Python in a sandbox.",
     "repl": "Work with a live session, line by line.",
+    "session": "Sessions that last: list, show, save, load, rm.",
+    "replay": "Run a session's cells again and report the first that differs.",
     "setup": "Fetch and build what a backend needs, ahead of its first session.",
     "doctor": "Show what this machine can do, and how to get the rest.",
     "demo": "A guided tour that really runs.",

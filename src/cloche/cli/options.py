@@ -26,20 +26,20 @@ _TIERS = ("none", "process", "confined", "sealed", "metered")
 class Choices:
     """What the user chose; None where nothing was said, so that configuration counts."""
 
-    backend: str | None
-    python: str | None
-    timeout: int | None
-    memory: int | None
-    max_output: int | None
-    min_isolation: str | None
-    workspace: str | None
-    env: tuple[str, ...]
-    mount: tuple[str, ...]
-    context: str | None
-    file: tuple[str, ...]
+    backend: str | None = None
+    python: str | None = None
+    timeout: int | None = None
+    memory: int | None = None
+    max_output: int | None = None
+    min_isolation: str | None = None
+    workspace: str | None = None
+    env: tuple[str, ...] = ()
+    mount: tuple[str, ...] = ()
+    context: str | None = None
+    file: tuple[str, ...] = ()
 
-    def sandbox(self) -> SessionSandbox:
-        """A sandbox of that kind; nothing is started yet."""
+    def sandbox(self, **more: Any) -> SessionSandbox:
+        """A sandbox of that kind; nothing is started yet. `more` goes to `create_sandbox` as it is."""
         from cloche.factory import create_sandbox
 
         if self.python is not None:
@@ -62,7 +62,7 @@ class Choices:
         if self.mount:
             given["mounts"] = self.mount
         try:
-            sandbox = create_sandbox(**given)
+            sandbox = create_sandbox(**{**given, **more})
             _set_up(sandbox.backend)
             return sandbox
         except TypeError as exc:  # an option in the configuration file that this backend does not have
@@ -153,17 +153,30 @@ _OPTIONS = (
 NAMES = tuple(Choices.__dataclass_fields__)
 
 
+_OF_THE_WALL = ("backend", "python", "memory", "min_isolation", "env", "mount")
+
+
 def sandbox_options(command: F) -> F:
     """Give a command all options that choose a sandbox; it receives them as `choices`."""
+    return _with_options(command, NAMES)
+
+
+def wall_options(command: F) -> F:
+    """Give a command those that choose where code runs, but not what it is given."""
+    return _with_options(command, _OF_THE_WALL)
+
+
+def _with_options(command: F, names: tuple[str, ...]) -> F:
     import functools
 
     @functools.wraps(command)
     def with_choices(**given: Any) -> Any:
-        return command(choices=Choices(**{name: given.pop(name) for name in NAMES}), **given)
+        return command(choices=Choices(**{name: given.pop(name) for name in names}), **given)
 
     wrapped: Any = with_choices
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
+    for name, option in reversed(list(zip(NAMES, _OPTIONS, strict=True))):
+        if name in names:
+            wrapped = option(wrapped)
     result: F = wrapped
     return result
 
@@ -172,4 +185,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 folder_for_results = click.option(
     "--out", "-o", type=click.Path(path_type=Path), metavar="DIR", help="Keep results in this new or empty folder."
+)
+
+session_option = click.option(
+    "--session", metavar="NAME", help="Work in this session: it is brought back, and saved after each cell."
+)
+store_option = click.option(
+    "--store", metavar="URL", help="Where sessions are kept: sqlite:///DIR, redis://HOST/0, s3://BUCKET/PREFIX."
 )

@@ -10,7 +10,8 @@ import click
 from cloche import __version__
 from cloche.cli.failure import as_data, report
 from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
-from cloche.cli.options import Choices, json_option, sandbox_options
+from cloche.cli.named import NamedSession
+from cloche.cli.options import Choices, json_option, sandbox_options, session_option, store_option
 from cloche.cli.outputs import save_displays
 from cloche.cli.repl_commands import ReplCommands
 from cloche.cli.repl_input import COMMAND_SIGN, cells
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cloche.cli.repl_prompt import Prompt
+    from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
 
 _FAREWELLS = ("exit", "exit()", "quit", "quit()")
@@ -29,19 +31,25 @@ _FAREWELLS = ("exit", "exit()", "quit", "quit()")
 
 
 @click.command()
+@session_option
+@store_option
 @sandbox_options
 @json_option
-def command(choices: Choices, as_json: bool) -> None:
+def command(choices: Choices, session: str | None, store: str | None, as_json: bool) -> None:
     """Work with a live session: variables stay from cell to cell.
 
     Enter runs a complete cell, an empty line ends a block, Tab completes, Ctrl-C cancels the running cell and keeps
     the session, Ctrl-D leaves, :help lists the commands. Without a terminal, cells are read from standard input;
-    with --json each gives one line.
+    with --json each gives one line. With --session the variables and files of the last time are there, and each cell is
+    saved; :save NAME makes a session of one that was begun without.
     """
     placements = choices.placements()
+    named = NamedSession(store, session, way_out=":save NAME keeps this one under another name")
     with tidy_ending(), choices.sandbox() as sandbox:
+        notes = named.begin(sandbox)
         choices.furnish(sandbox, placements)
-        repl = Repl(sandbox, as_json=as_json)
+        repl = Repl(sandbox, named, as_json=as_json)
+        repl.tell(notes)
         if not as_json and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
             repl.talk()
         else:
@@ -51,11 +59,12 @@ def command(choices: Choices, as_json: bool) -> None:
 class Repl:
     """One session and what is done in it."""
 
-    def __init__(self, sandbox: SessionSandbox, *, as_json: bool) -> None:
+    def __init__(self, sandbox: SessionSandbox, session: NamedSession, *, as_json: bool) -> None:
         self._sandbox = sandbox
+        self._session = session
         self._as_json = as_json
         self._terminal = Terminal()
-        self._commands = ReplCommands(sandbox)
+        self._commands = ReplCommands(sandbox, session)
 
     def talk(self) -> None:
         """With a person."""
@@ -66,6 +75,9 @@ class Repl:
             f"Cloche {__version__}, {self._sandbox.backend} backend, isolation {self._sandbox.isolation}. "
             ":help for commands, Ctrl-D to leave."
         )
+        if self._session.name is not None:
+            begun = "a new session" if self._session.is_new else "back in the session"
+            self._terminal.note(f"This is {begun} {self._session.name!r}; each cell is saved.")
         while True:
             try:
                 text = prompt.read()
@@ -100,6 +112,8 @@ class Repl:
 
     def _command(self, text: str) -> bool:
         answer = self._commands.run(text)
+        if answer.changed:
+            self._keep()
         if self._as_json and not answer.leave:
             write_json(answer.data)
         else:
@@ -112,15 +126,28 @@ class Repl:
         with cancel_on_interrupt(self._sandbox):
             result = self._sandbox.execute(text, timeout_ms=self._commands.timeout_ms, on_output=live)
         if live is None:
-            write_json(result.to_dict())
+            kept = self._session.keep(result)
+            write_json({**result.to_dict(), "session": kept.data} if kept.data else result.to_dict())
             return
         live.finish(result)
         show_value(self._terminal, result)
         for path in save_displays(result, None):
             self._terminal.note(f"saved {path}")
         show_trouble(self._terminal, result)
-        if result.session_state == "reset":
+        self._keep(result)
+        if result.session_state == "reset" and self._session.name is None:
             self._terminal.note("the session ended with this cell; its variables are gone, the next cell starts afresh")
+
+    def tell(self, notes: list[str]) -> None:
+        """Say what a person should know."""
+        for note in notes:
+            self._terminal.note(note)
+
+    def _keep(self, result: SandboxResult | None = None) -> None:
+        kept = self._session.keep(result)
+        self.tell(kept.notes)
+        if kept.error is not None:
+            self._trouble(kept.error)
 
     def _tell_trouble(self, prompt: Prompt) -> None:
         """A session that was lost while a name was completed must not be a surprise later."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloche.cli.inputs import placements
+from cloche.cli.named import NamedSession
 from cloche.cli.outputs import fetch, fetch_to
 from cloche.cli.quantities import milliseconds
 from cloche.errors import RequestError
@@ -24,6 +25,7 @@ COMMANDS = {
     ":files": ("", "the files of the workspace"),
     ":get": ("PATH [DEST]", "copy a file out of the workspace"),
     ":put": ("FILE [DEST]", "copy a file or folder into the workspace"),
+    ":save": ("NAME", "keep this session under a name, and go on in it; each cell is saved from then on"),
     ":timeout": ("TIME", "the deadline of each cell: 500ms, 2s, 1m"),
     ":quit": ("", "leave, as Ctrl-D does"),
 }
@@ -37,13 +39,16 @@ class Answer:
     lines: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
     leave: bool = False
+    changed: bool = False
+    """The session is another than before, and is to be saved."""
 
 
 class ReplCommands:
     """Carries out commands in one session."""
 
-    def __init__(self, sandbox: SessionSandbox) -> None:
+    def __init__(self, sandbox: SessionSandbox, session: NamedSession) -> None:
         self._sandbox = sandbox
+        self._session = session
         self.timeout_ms: int | None = None
 
     def run(self, line: str) -> Answer:
@@ -71,7 +76,7 @@ class ReplCommands:
 
     def _reset(self) -> Answer:
         self._sandbox.reset()
-        return Answer(["the session starts afresh"], {"reset": True})
+        return Answer(["the session starts afresh"], {"reset": True}, changed=True)
 
     def _files(self) -> Answer:
         found = {item.path: item.size for item in self._sandbox.list_files()}
@@ -87,7 +92,14 @@ class ReplCommands:
         for placement in placed:
             self._sandbox.put_file(placement.target, placement.read())
         names = [placement.target for placement in placed]
-        return Answer([f"put {', '.join(names)}"], {"put": names})
+        return Answer([f"put {', '.join(names)}"], {"put": names}, changed=True)
+
+    def _save(self, name: str) -> Answer:
+        kept = self._session.rename(name)
+        return Answer(
+            [*kept.notes, f"this is the session {name!r} now; come back with: cloche repl --session {name}"],
+            {"session": kept.data},
+        )
 
     def _timeout(self, text: str) -> Answer:
         try:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cloche.cli.failure import CODE_FAILED, exit_code_of, report
+from cloche.cli.failure import CODE_FAILED, exit_code_for, exit_code_of, report
 from cloche.cli.inputs import STDIN, read_code
 from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
-from cloche.cli.options import Choices, folder_for_results, json_option, sandbox_options
+from cloche.cli.options import (
+    Choices,
+    folder_for_results,
+    json_option,
+    sandbox_options,
+    session_option,
+    store_option,
+)
 from cloche.cli.outputs import Fetch, fetch, parse_fetch, results_folder, save_displays, save_files
 from cloche.cli.showing import LiveOutput, show_trouble, show_value
 from cloche.cli.terminal import Terminal, write_json
@@ -19,6 +26,7 @@ from cloche.errors import ClocheError, RequestError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cloche.cli.named import NamedSession
     from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
 
@@ -32,6 +40,7 @@ class _Wanted:
     as_json: bool
     out: Path | None
     fetches: list[Fetch]
+    session: NamedSession | None
 
 
 @click.command()
@@ -39,28 +48,43 @@ class _Wanted:
 @click.option("-c", "code", metavar="CODE", help="Run this text instead of a file.")
 @click.option("--get", "-g", multiple=True, metavar="PATH[:DEST]", help="Copy a produced file out (repeatable).")
 @folder_for_results
+@session_option
+@store_option
 @sandbox_options
 @json_option
 def command(
-    choices: Choices, source: str | None, code: str | None, get: tuple[str, ...], out: Path | None, as_json: bool
+    choices: Choices,
+    source: str | None,
+    code: str | None,
+    get: tuple[str, ...],
+    out: Path | None,
+    session: str | None,
+    store: str | None,
+    as_json: bool,
 ) -> int:
     """Run a file, a line (-c) or standard input (-) in a fresh sandbox.
 
-    Output appears as it is printed, then the value of a last bare expression. Pictures are saved and named.
+    Output appears as it is printed, then the value of a last bare expression. Pictures are saved and named. With
+    --session the variables and files of earlier runs are there, and those of this one stay.
 
     \b
     cloche run -c "print(6*7)"
     cloche run report.py --file data.csv --out results
     cloche run - --timeout 5s --memory 512M < script.py
+    cloche run --session analysis load.py
     """
     if source == STDIN and choices.context == STDIN:
         raise RequestError("code and context cannot both come from standard input")
     text = read_code(source, code)
     placements = choices.placements()
-    wanted = _Wanted(as_json, out, [parse_fetch(item) for item in get])
+    named = _named(session, store)
+    wanted = _Wanted(as_json, out, [parse_fetch(item) for item in get], named)
     with tidy_ending(), choices.sandbox() as sandbox:
         if out is not None:
             results_folder(out)
+        if named is not None:
+            for note in named.begin(sandbox):
+                Terminal().note(note)
         choices.furnish(sandbox, placements)
         return _run(sandbox, text, wanted)
 
@@ -70,22 +94,41 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
     live = None if wanted.as_json else LiveOutput(terminal)
     with cancel_on_interrupt(sandbox):
         result = sandbox.execute(text, on_output=live)
-    if live is None:
-        write_json(result.to_dict())
-    else:
+    if live is not None:
         live.finish(result)
         show_value(terminal, result)
+    kept = None if wanted.session is None else wanted.session.keep(result)
+    if live is None:
+        write_json(result.to_dict() if kept is None else {**result.to_dict(), "session": kept.data})
     fetched = _fetch_all(sandbox, wanted.fetches, terminal)
     files = [] if wanted.out is None else save_files(sandbox, _touched(result), wanted.out)
     displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
     if live is not None:
         for path in (*files, *displays):
             terminal.note(f"saved {path}")
-        if wanted.out is None and sandbox.workspace is None:
+        if wanted.out is None and sandbox.workspace is None and kept is None:
             _warn_of_loss(result, wanted.fetches, terminal)
         show_trouble(terminal, result)
+        if kept is not None:
+            for note in kept.notes:
+                terminal.note(note)
+            if kept.error is not None:
+                report(kept.error, as_json=False, terminal=terminal)
         terminal.finish_line()
+    if kept is not None and kept.error is not None:
+        return exit_code_of(result) or exit_code_for(kept.error)
     return exit_code_of(result) or (0 if fetched else CODE_FAILED)
+
+
+def _named(name: str | None, store: str | None) -> NamedSession | None:
+    """The session that the run belongs to."""
+    if name is None:
+        if store is not None:
+            raise RequestError("--store says where a session is kept, and none was named", remedy="--session NAME")
+        return None
+    from cloche.cli.named import NamedSession
+
+    return NamedSession(store, name, way_out="run it again: it then works on what the other one left")
 
 
 def _touched(result: SandboxResult) -> tuple[str, ...]:

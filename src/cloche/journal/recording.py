@@ -230,6 +230,7 @@ class Recorder(Witness):
         sandbox = self._sandbox
         snapshot: Snapshot = yield Ask("snapshot", (self._last,))
         self._last = snapshot  # the next one need only send what has changed
+        types: dict[str, str] = yield Ask("list_variables")  # what is saved in another form is known by its own
         versions = yield Ask("versions")
         artifacts: dict[str, bytes] = {}
         left_out: list[Skipped] = []
@@ -251,7 +252,9 @@ class Recorder(Witness):
             journal=tuple(self.events),
             has_state=True,
             variables=tuple(
-                SavedVariable(name, kind, entry.size, tuple(other for other in entry.names if other != name))
+                SavedVariable(
+                    name, types.get(name, kind), entry.size, tuple(other for other in entry.names if other != name)
+                )
                 for entry in snapshot.entries
                 for name, kind in zip(entry.names, entry.types, strict=False)
             ),

@@ -104,8 +104,8 @@ class SessionShelf:
         others = f"there are: {', '.join(names[:10])}" if names else "there are none yet"
         return UnknownSessionError(
             f"there is no session {name!r}",
-            cause=f"did you mean {near[0]!r}?" if near else others,
-            remedy=f"cloche session list; or begin it with: cloche run --session {name} -c CODE",
+            cause=f"the nearest is {near[0]!r}" if near else others,
+            remedy=f"cloche session list shows them all; cloche run --session {name} -c CODE begins this one",
         )
 
 
