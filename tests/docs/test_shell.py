@@ -34,7 +34,7 @@ def test_commands_on_the_page_print_what_is_shown(page, tmp_path):
             done = subprocess.run(
                 ["bash", "-c", command],
                 cwd=tmp_path,
-                env=clean_environment(),
+                env={**clean_environment(), "XDG_STATE_HOME": str(tmp_path / ".state")},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
