@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from cloche.session.workspace import FileInfo
 
     OnOutput = Callable[[str, str], object]
+
+T = TypeVar("T")
 
 
 class AsyncSandbox(SessionFace):
@@ -164,6 +166,20 @@ class AsyncSandbox(SessionFace):
     async def undo(self, *, timeout_ms: int | None = None) -> None:
         """Return to the last savepoint, which stays: one can return to it again."""
         await self._driver.perform(undo_steps(self._session), timeout_ms)
+
+    # -- for the pool and what stands on it ------------------------------------------------------
+
+    async def _carry_out(self, operation: operations.Operation[T], timeout_ms: int | None = None) -> T:
+        """Any request of the session's."""
+        return await self._driver.run(operation, timeout_ms)
+
+    async def _execute_as(self, file: str, code: str, timeout_ms: int | None) -> SandboxResult:
+        """Run a cell that is called `file` in tracebacks."""
+        return await self._driver.execute(code, timeout_ms, None, file=file)
+
+    async def _warm(self) -> None:
+        """Wait until the next sessions like this one begin warm."""
+        await anyio.to_thread.run_sync(self._backend.warm, self.policy, abandon_on_cancel=True)
 
     def _branch(self, channel: Channel) -> Self:
         branch = type(self)(self._backend.another(), self.policy, None, self.logger, **self._functions)

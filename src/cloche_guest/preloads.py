@@ -78,3 +78,8 @@ def _reason(module: str, exc: BaseException) -> str:
     if isinstance(exc, ModuleNotFoundError) and exc.name and (module + ".").startswith(exc.name + "."):
         return "not installed"
     return ("%s: %s" % (type(exc).__name__, exc))[:300]
+
+
+def sources(modules: list[str]) -> list[str]:
+    """What is imported for these."""
+    return [source for module in modules for _, source in NAMES.get(module, (("", module),))]

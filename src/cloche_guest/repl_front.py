@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
 import posix as _os
 import select
+from time import perf_counter
 
 from cloche_guest.c_library import give_up_looking, let_others_look
 from cloche_guest.capture import keep_private
@@ -35,6 +36,10 @@ class InterpreterEnded(Exception):
     def __init__(self, text: str, status: int) -> None:
         Exception.__init__(self, text)
         self.status = status
+
+
+class TimeIsOver(Exception):
+    """The request's own limit has passed."""
 
 
 class HostGone(Exception):
@@ -120,6 +125,7 @@ class Interpreter:
         self._replies = Replies()
         self._answers: list[tuple[dict[str, Any], bytes]] = []
         self._expected = 0
+        self.deadline: float | None = None
         self._fork(private)
         self._poller = select.poll()
         for descriptor in (self._reader, self._out, self._err):
@@ -195,18 +201,29 @@ class Interpreter:
         if other is not None:
             self._poller.register(other, select.POLLIN)
         try:
-            ready = dict(self._poller.poll())
+            ready = dict(self._poller.poll(self._patience()))
         finally:
             if other is not None:
                 self._poller.unregister(other)
         if self._outer in ready:
             raise HostGone
+        if not ready:
+            raise TimeIsOver
         for descriptor, sink in ((self._out, self.out), (self._err, self.err)):
             if descriptor in ready:
                 self._take_output(descriptor, sink)
         if self._reader in ready:
             self._take_messages()
         return other is not None and other in ready
+
+    def _patience(self) -> float | None:
+        """Milliseconds. Looked at whenever something has come, too."""
+        if self.deadline is None:
+            return None
+        left = self.deadline - perf_counter()
+        if left <= 0:
+            raise TimeIsOver
+        return left * 1000 + 1
 
     def _take_output(self, descriptor: int, sink: Output) -> int:
         try:

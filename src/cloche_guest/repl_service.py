@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
 import posix as _os
+from time import perf_counter
 
 from cloche_guest.c_library import let_others_look
 from cloche_guest.capture import keep_private, take_wire
@@ -12,7 +13,7 @@ from cloche_guest.plain_json import dumps, loads
 from cloche_guest.preloads import PRELOAD_MODULES
 from cloche_guest.repl_files import Folder
 from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose
-from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded
+from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded, TimeIsOver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Server:
                         for name, why in (reply.get("result") or {}).get("left_out", ()):
                             if why != "not installed" or self._settings.debug:
                                 self.say("%s was not imported: %s" % (name, why))
+                interpreter.call("save_state", {}, most=CHUNK)  # so that what writes states is imported as well
                 interpreter.out.take()
                 interpreter.err.take()
                 return interpreter
@@ -172,13 +174,21 @@ class Server:
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         interpreter = self._interpreter
         interpreter.displays = []
+        limit = request.get("timeout")
+        interpreter.deadline = None if limit is None else perf_counter() + limit
         self._folder.look()
         try:
             response = self._carry_out(interpreter, request)
+        except TimeIsOver:
+            self._ended = True
+            interpreter.kill()
+            response = _response(error="Execution timed out after %g s" % request["timeout"], exit_code=124)
+            response["stdout"], response["stderr"] = interpreter.out.take(), interpreter.err.take()
         except InterpreterEnded as exc:
             self._ended = True
             response = _response(error="%s; its variables are lost" % exc, exit_code=exc.status or 1)
             response["stdout"], response["stderr"] = interpreter.out.take(), interpreter.err.take()
+        interpreter.deadline = None
         response["files"] = self._folder.changes()
         if interpreter.displays:
             response["displays"] = interpreter.displays
@@ -220,6 +230,9 @@ def _problem(request: Any) -> str:
         value = request.get(name)
         if type(value) is not kind and not (value is None and name != "code"):
             return "%s must be %s" % (name, {"str": "a string", "bool": "true or false"}[kind.__name__])
+    limit = request.get("timeout")
+    if limit is not None and (type(limit) not in (int, float) or not 0 < limit < 1e6):
+        return "timeout must be a number of seconds above 0"
     return ""
 
 

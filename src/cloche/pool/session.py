@@ -109,13 +109,22 @@ class PooledSession:
 
     async def execute(self, code: str, *, timeout_ms: int | None = None, on_output: Any = None) -> SandboxResult:
         """Run a cell, when it is this owner's turn."""
-        account = self.pool.account(self.owner)
-        account.check()
-        async with self._in_use() as sandbox, self.pool.turns.one(self.owner, sandbox.id):
+        async with self.turn() as sandbox:
             result = await sandbox.execute(code, timeout_ms=timeout_ms, on_output=on_output)
-        account.charge(result)
-        self.pool.metrics["cells"] += 1
+        self.charge(result)
         return result
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[AsyncSandbox]:
+        """The sandbox, for one cell and what belongs to it; say afterwards what it cost."""
+        self.pool.account(self.owner).check()
+        async with self._in_use() as sandbox, self.pool.turns.one(self.owner, sandbox.id):
+            yield sandbox
+
+    def charge(self, result: SandboxResult) -> None:
+        """A cell has run in this owner's turn."""
+        self.pool.account(self.owner).charge(result)
+        self.pool.metrics["cells"] += 1
 
     async def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
         """Bind `context`."""

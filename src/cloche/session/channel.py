@@ -198,6 +198,9 @@ class Backend(ABC):
         """Details that take too long to find for `probe`; asked for by ``cloche doctor --preload``."""
         return {}
 
+    def warm(self, policy: ExecutionPolicy) -> None:  # noqa: B027 - most backends start cold
+        """Wait until sessions of this policy begin with their modules imported."""
+
     @classmethod
     def set_up(
         cls,

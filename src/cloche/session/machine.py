@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 KNOCK = 0.02
 INSIST_AFTER = 0.1
 FRAME_SLACK = 1 << 22  # a result: the texts of a value and of an error, a hundred thousand characters each, escaped
+WITH_ATTACHMENT = ("snapshot", "save_state")
+"""Requests that are answered with raw bytes."""
 MAX_HELD = 1000
 """Calls that may come in with the reply to a cell: one of each waiting thread."""
 
@@ -134,9 +136,9 @@ class Machine:
             self._submit(Call("ping"))
         for call in calls:
             self._submit(call)
-        # raw bytes are an answer to one question only
+        # raw bytes are an answer to few questions only
         self._frames.max_attachment = (
-            self._policy.snapshot_max_bytes + FRAME_SLACK if calls[-1].method == "snapshot" else 0
+            self._policy.snapshot_max_bytes + FRAME_SLACK if calls[-1].method in WITH_ATTACHMENT else 0
         )
         self.tick(now)
 

@@ -123,6 +123,9 @@ class JailBackend(NativeBackend):
         told = {"preloaded": found, "not installed": absent, "broken at import": broken}
         return {what: ", ".join(names) for what, names in told.items() if names}
 
+    def warm(self, policy: ExecutionPolicy) -> None:
+        self.look_closer(policy, python=self._python)
+
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> JailChannel:  # type: ignore[override]  # another kind of channel, by design
         interpreter = examine(self._python, "jail")
         if _HOUSES in sys.modules:

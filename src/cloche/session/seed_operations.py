@@ -1,0 +1,77 @@
+"""Requests of whoever wants one state in and one state out: what the REPL server does, behind any wall."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from cloche.errors import ProtocolError
+from cloche.session import replies
+from cloche.session.machine import Call
+from cloche.session.operations import Operation, slices
+
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedText:
+    """A state as text, and what is not in it. `text` is None when nothing could be saved."""
+
+    text: str | None
+    errors: dict[str, str]
+
+
+@dataclass(slots=True)
+class Preload(Operation[dict[str, str]]):
+    """Import modules and bind their names; the names that sessions reserve are given up. Those left out, and why."""
+
+    changes_state: ClassVar[bool] = True
+    modules: tuple[str, ...]
+    name: str = "preload"
+
+    def call(self) -> Call:
+        return Call("preload", {"only": True, "modules": list(self.modules)})
+
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> dict[str, str]:
+        return dict(replies.names_and_reasons(result, "left_out"))
+
+
+@dataclass(slots=True)
+class LoadText(Operation[str | None]):
+    """Put a state back. Why that could not be, if so."""
+
+    changes_state: ClassVar[bool] = True
+    text: str
+    name: str = "load_state"
+
+    def call(self) -> Call:
+        data = self.text.encode("utf-8", "replace")
+        return Call("load_state", {}, len(data), slices(data))
+
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> str | None:
+        return replies.text(result, "failed")[:1000] or None
+
+
+@dataclass(slots=True)
+class SaveText(Operation[SavedText]):
+    """Save the variables, all that can be."""
+
+    limit: int
+    name: str = "save_state"
+
+    def call(self) -> Call:
+        return Call("save_state", {"limit": self.limit, "partial": True})
+
+    def read(self, result: dict[str, Any], attachment: bytes | bytearray | None) -> SavedText:
+        errors = dict(replies.names_and_reasons(result, "errors"))
+        if not replies.field(result, "saved", bool, False):
+            return SavedText(None, errors)
+        return SavedText(checked_text(attachment or b"", self.limit), errors)
+
+
+def checked_text(data: bytes | bytearray, limit: int) -> str:
+    """What a guest says is a state: base64 of a bounded size. What it holds, the host never looks at."""
+    if len(data) > limit or len(data) % 4 or _BASE64.fullmatch(data) is None:
+        raise ProtocolError("the guest sent a state that is none", cause=f"{len(data)} bytes")
+    return data.decode("ascii")
