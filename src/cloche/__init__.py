@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ValueTransferError,
         WorkspaceFileError,
     )
+    from cloche.executor import REPLExecutor, REPLHealth, REPLResponse, REPLSettings
     from cloche.factory import UNSET, backend_names, create_async_sandbox, create_sandbox, run
     from cloche.isolation import Isolation, Layer
     from cloche.jail import JailSandbox
@@ -71,17 +72,18 @@ __all__ = [
     "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo",
     "GuestVersions", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount",
     "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
-    "ReentrantCallError", "RemoteObject", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult",
-    "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped",
-    "Snapshot", "SnapshotError", "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError",
-    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "WaitingCopy", "Witness",
-    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
-    "load_config", "run", "run_untrusted_python",
+    "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError", "RemoteObject", "RequestError",
+    "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionError", "SessionFileError",
+    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "StoreError",
+    "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
+    "ValueTransferError", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
 ]  # fmt: skip
 
 _HOMES = {
     "aio": ("AsyncSandbox",),
     "config": ("SandboxConfig", "load_config"),
+    "executor": ("REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings"),
     "factory": ("UNSET", "backend_names", "create_async_sandbox", "create_sandbox", "run"),
     "isolation": ("Isolation", "Layer"),
     "jail": ("JailSandbox",),

@@ -146,10 +146,12 @@ class REPLExecutor:
             try:
                 return await self._serve_once(request, timeout)
             except NotAccepted as first:
+                self._failed += 1
                 self._note(f"a server did not accept a request: {first}")
             try:
                 return await self._serve_once(request, timeout)
             except NotAccepted as second:
+                self._failed += 1
                 raise StartError("two servers in turn did not accept the request", cause=str(second)) from second
         finally:
             self._busy -= 1
@@ -258,6 +260,7 @@ class REPLExecutor:
         if self._command is not None:
             server = process = ServerProcess(self._command, self.settings, cwd=self._cwd, env=self._env)
             await group.start(process.run)
+            group.start_soon(self._watch, process)
         else:
             assert self._pool is not None
             server = WallServer(self._pool, self._owner, self.settings, self._options, warm=self.settings.enabled)
@@ -268,6 +271,10 @@ class REPLExecutor:
                 await server.destroy()
             raise
         return server
+
+    async def _watch(self, process: ServerProcess) -> None:
+        await process.over()
+        self._changed()  # should it have waited, it is replaced
 
     # -- what happens --------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ class ServerProcess(Server):
         self._over = anyio.Event()
         self._ended: str | None = None
         self._said = b""
+        self._silent = False
         self._waiting: deque[_Waiting] = deque()
         self._writing = anyio.Lock()
         self._scope = anyio.CancelScope()
@@ -104,8 +105,8 @@ class ServerProcess(Server):
                 await self._clean_up(process, trouble)
 
     async def _clean_up(self, process: Process, trouble: Exception | None) -> None:
-        with anyio.move_on_after(1.0):  # one that closed its output is given a moment to end by itself
-            if not self._scope.cancel_called and trouble is None:
+        if self._silent:
+            with anyio.move_on_after(1.0):  # it closed its output, and is given a moment to end by itself
                 await process.wait()
         self._kill(process)
         await process.wait()
@@ -129,6 +130,10 @@ class ServerProcess(Server):
     @property
     def ended(self) -> str | None:
         return self.why if self._over.is_set() or self._ended is not None else None
+
+    async def over(self) -> None:
+        """Until it has ended and everything of it is gone."""
+        await self._over.wait()
 
     def _kill(self, process: Process) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -246,6 +251,7 @@ class ServerProcess(Server):
             try:
                 chunk = await process.stdout.receive(CHUNK)
             except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._silent = True
                 return
             for is_frame, data in self._frames.feed(chunk):
                 if is_frame:
