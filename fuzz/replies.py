@@ -19,6 +19,8 @@ CORPUS = (
     b'{"found":true,"value":{"$":"tuple","v":[1]},"valid":true}',
     b'{"variables":["a","b"],"skipped":[["c","why"]],"failed":[["d","why"]],"matches":["x.y"]}',
     b'{"variables":[["a","int"]],"data":{"text/plain":"x","image/png":"AAEC"},"stream":"stderr","text":"x"}',
+    b'{"entries":[{"names":["a"],"types":["int"],"stream":[2],"buffers":[{"readonly":true,"pieces":[1]}]}],"python":"3"}',
+    b'{"python":"3.11.7","implementation":"cpython","platform":"linux","packages":[["numpy","2.0"]]}',
 )
 OPERATIONS: tuple[operations.Operation[Any], ...] = (
     operations.SetContext(None, 1),
@@ -28,7 +30,8 @@ OPERATIONS: tuple[operations.Operation[Any], ...] = (
     operations.ListVariables(),
     operations.Complete("x"),
     operations.TakeSnapshot(1000),
-    operations.Restore(Snapshot((), (), b"")),
+    operations.Restore(Snapshot(()), 1000),
+    operations.Versions(),
     operations.Ping(),
 )
 

@@ -75,7 +75,7 @@ def test_a_cell_that_raised_is_saved_too(work: Call) -> None:
 def test_a_cell_that_ended_the_session_leaves_what_was_saved_before_it(work: Call) -> None:
     done = work("run", "--session", "work", "-c", "x = 5; open('out.txt', 'w').close(); import os; os._exit(7)")
     assert done.code == 2
-    assert "back as it was before" in done.stderr
+    assert "it is back as it was when it was last saved" in done.stderr
     assert work("run", "--session", "work", "-c", "x, open('out.txt').read()").stdout == "(41, 'hi')\n"
     assert work("replay", "work").code == 0
 
@@ -146,6 +146,31 @@ def test_a_prompt_becomes_a_session_when_it_is_given_a_name(cloche: Cloche) -> N
     assert "there is a session 'mine' already" in done.stderr
     again = cloche("repl", "-b", "native", "--session", "mine", "--json", stdin=b"x\n")
     assert (again.json["value"], again.json["session"]["cells"]) == ("21", 3)
+
+
+def test_a_guest_that_dies_between_cells_costs_nothing_that_was_saved(cloche: Cloche) -> None:
+    code = b"x = 1\nimport os, threading; threading.Timer(0.05, os._exit, [1]).start()\n"
+    prompt = cloche.start("repl", "-b", "native", "--session", "s", "--json")
+    assert prompt.stdin is not None
+    assert prompt.stdout is not None
+    assert prompt.stderr is not None
+    with prompt.stdin, prompt.stdout, prompt.stderr:
+        prompt.stdin.write(code)
+        prompt.stdin.flush()
+        saved = [json.loads(prompt.stdout.readline()) for _ in range(2)]
+        assert saved[0]["session"]["saved"]
+        while True:  # until it is gone
+            prompt.stdin.write(b"'x' in globals()\n")
+            prompt.stdin.flush()
+            said = json.loads(prompt.stdout.readline())
+            if "session" not in said or said["session_state"] == "reset" or not said["session"]["saved"]:
+                break
+        prompt.stdin.write(b"x\n")
+        prompt.stdin.flush()
+        assert json.loads(prompt.stdout.readline())["value"] == "1"
+        prompt.stdin.close()
+        prompt.wait()
+    assert cloche("run", "-b", "native", "--session", "s", "-c", "x").stdout == "1\n"
 
 
 def test_two_processes_in_one_session_conflict_and_lose_nothing(cloche: Cloche) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.journal.conftest import native, shout
 
-from cloche import create_async_sandbox
-from cloche.errors import RequestError
-from cloche.journal import Recorder, SessionFile, Step, resume, resume_async
+from cloche import create_async_sandbox, create_sandbox
+from cloche.errors import RequestError, SessionLostError
+from cloche.journal import Cell, Recorder, SessionFile, Step, replay, resume, resume_async
+from cloche.testing import Script
 
 
 def test_each_cell_is_written_down_with_what_came_of_it(recorded: SessionFile) -> None:
@@ -138,6 +140,53 @@ def test_resets_and_restored_variables_are_written_down() -> None:
         sandbox.reset()
         sandbox.restore(saved)
         assert [getattr(event, "kind", "cell") for event in recorder.events] == ["cell", "reset", "restore"]
+
+
+def test_a_session_that_was_lost_between_cells_is_written_down() -> None:
+    script = Script()
+    with create_sandbox({"backend": "fake"}, script=script) as sandbox:
+        recorder = Recorder(sandbox)
+        sandbox.execute("x = 1")
+        script.lose_session()
+        with pytest.raises(SessionLostError):
+            sandbox.execute("x")
+        assert recorder.has_lost
+        assert sandbox.execute("x").exception is not None
+        session = recorder.capture()
+    assert [getattr(event, "kind", "cell") for event in session.summary.journal] == ["cell", "lost", "cell"]
+    assert replay(session, native).faithful
+
+
+def test_a_cell_whose_listener_failed_is_written_down_as_stopped() -> None:
+    def fail(stream: str, text: str) -> None:
+        raise RuntimeError("the listener")
+
+    with native(on_llm_query=shout) as sandbox:
+        recorder = Recorder(sandbox)
+        with pytest.raises(RuntimeError, match="the listener"):
+            sandbox.execute("llm_query('a'); print('x', flush=True); y = 1\nwhile True: pass", on_output=fail)
+        sandbox.execute("llm_query('b')")
+        stopped, after = recorder.capture().summary.cells
+    assert (stopped.outcome, len(stopped.calls), len(after.calls)) == ("cancelled", 1, 1)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.anyio
+async def test_a_cell_whose_task_was_cancelled_is_written_down_as_stopped(anyio_backend: str) -> None:
+    async with create_async_sandbox({"backend": "native"}) as sandbox:
+        recorder = Recorder(sandbox)
+        await sandbox.execute("1")
+        async with anyio.create_task_group() as group:
+
+            async def run() -> None:
+                await sandbox.execute("print('up', flush=True)\nwhile True: pass", on_output=lambda *_: stop())
+
+            def stop() -> None:
+                group.cancel_scope.cancel()
+
+            group.start_soon(run)
+        await sandbox.execute("2")
+    assert [event.outcome for event in recorder.events if isinstance(event, Cell)] == ["ok", "cancelled", "ok"]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])

@@ -89,6 +89,14 @@ class NamedSession:
         self._recorder = Recorder(sandbox, name=self._name or "session", previous=self._last)
         return _listed("not brought back", lost)
 
+    def recover(self) -> list[str]:
+        """When a cell has ended the session, or it was lost since: bring back what was saved. Notes for people."""
+        recorder = self._recorder
+        if recorder is None or self._last is None or not recorder.has_lost:
+            return []
+        lost = recorder.roll_back(self._last)
+        return ["the session ended; it is back as it was when it was last saved", *_listed("not brought back", lost)]
+
     def keep(self, result: SandboxResult | None = None) -> Kept:
         """Save it as it is now; `result` is of the cell that was run."""
         recorder = self._recorder
@@ -96,8 +104,9 @@ class NamedSession:
             return Kept()
         notes: list[str] = []
         try:
-            if result is not None and result.session_state == "reset":
-                notes = self._roll_back(recorder)
+            notes = self.recover()
+            if result is not None and result.session_state == "reset" and not notes:
+                notes = ["the session ended with this cell, before anything was saved; it starts afresh"]
             session = recorder.capture()
             self._version = self._shelf.put(self._name, session, seen=self._version)
         except ConflictError as exc:
@@ -142,16 +151,6 @@ class NamedSession:
         if self._recorder is not None:
             self._recorder.name = name
         return kept
-
-    def _roll_back(self, recorder: Recorder) -> list[str]:
-        """The cell has ended the session: bring back what was saved before it."""
-        if self._last is None:
-            return ["the session ended with this cell, before anything was saved; it starts afresh"]
-        lost = recorder.roll_back(self._last)
-        return [
-            "the session ended with this cell; it is back as it was before it",
-            *_listed("not brought back", lost),
-        ]
 
 
 def _reasons(session: SessionFile) -> set[tuple[str, str]]:

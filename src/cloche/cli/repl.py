@@ -123,6 +123,7 @@ class Repl:
 
     def _cell(self, text: str) -> None:
         live = None if self._as_json else LiveOutput(self._terminal)
+        self.tell(self._session.recover())
         with cancel_on_interrupt(self._sandbox):
             result = self._sandbox.execute(text, timeout_ms=self._commands.timeout_ms, on_output=live)
         if live is None:

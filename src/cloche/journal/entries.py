@@ -15,7 +15,17 @@ from cloche.result import ExceptionInfo, Outcome, SessionState
 T = TypeVar("T")
 
 StepKind = Literal[
-    "context", "variable", "file", "restore", "reset", "savepoint", "undo", "began_late", "resumed", "rolled_back"
+    "context",
+    "variable",
+    "file",
+    "restore",
+    "reset",
+    "savepoint",
+    "undo",
+    "lost",
+    "began_late",
+    "resumed",
+    "rolled_back",
 ]
 _OUTCOMES, _STATES, _STEPS = (frozenset(get_args(kind)) for kind in (Outcome, SessionState, StepKind))
 
@@ -69,9 +79,10 @@ class Step:
     """Something that the host did to the session.
 
     ``context`` (`text`: digest of an input, or `value`), ``variable`` (`name`, `value`), ``file`` (`path`, `size`,
-    `input`), ``restore`` (`size`, `input`), ``reset``, ``savepoint``, ``undo``; ``began_late``: the session had a past
-    when recording began; ``resumed``: saved, and brought back in another sandbox; ``rolled_back``: the cell before
-    ended the session, and the state from before that cell was brought back.
+    `input`), ``restore`` (`size`, `input`), ``reset``, ``savepoint``, ``undo``; ``lost``: the guest died between cells,
+    and the variables with it; ``began_late``: the session had a past when recording began; ``resumed``: saved, and
+    brought back in another sandbox; ``rolled_back``: the cell before ended the session, and the state from before that
+    cell was brought back.
     """
 
     kind: StepKind

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INPUT_BYTES = 256 << 20
+INPUT_BYTES = 64 << 20
 """Of all inputs that are kept for replaying; what is larger is only named."""
 ARTIFACT_BYTES = 256 << 20
 ARTIFACT_FILES = 10_000
 
+_PATIENCE_MS = 120_000
 _LIMITS = ("timeout_ms", "max_output_length", "stdout_max_bytes", "stderr_max_bytes")
 
 
@@ -46,13 +47,18 @@ class Ask:
 Asking = Generator[Ask, Any, T]
 
 
+def patience_ms(sandbox: SessionSandbox | AsyncSandbox) -> int:
+    """For what belongs to no cell: a deadline that is meant for cells may be too short for a large state."""
+    return max(sandbox.policy.timeout_ms, _PATIENCE_MS)
+
+
 def ask(sandbox: SessionSandbox, steps: Asking[T]) -> T:
     """Carry out the steps."""
     try:
         wanted = next(steps)
         while True:
             try:
-                answer = getattr(sandbox, wanted.method)(*wanted.args)
+                answer = getattr(sandbox, wanted.method)(*wanted.args, timeout_ms=patience_ms(sandbox))
             except Exception as exc:  # noqa: BLE001 - the steps know what to make of it
                 wanted = steps.throw(exc)
             else:
@@ -68,7 +74,7 @@ async def ask_async(sandbox: AsyncSandbox, steps: Asking[T]) -> T:
         wanted = next(steps)
         while True:
             try:
-                answer = await getattr(sandbox, wanted.method)(*wanted.args)
+                answer = await getattr(sandbox, wanted.method)(*wanted.args, timeout_ms=patience_ms(sandbox))
             except Exception as exc:  # noqa: BLE001 - the steps know what to make of it
                 wanted = steps.throw(exc)
             else:
@@ -102,7 +108,7 @@ class Recorder(Witness):
         self.inputs: dict[str, bytes] = {}
         self._sandbox = sandbox
         self._calls: list[BridgeCall] = []
-        self._last: Snapshot | None = None
+        self._last: Snapshot | None = None if previous is None else previous.state
         self._created = time.time()
         self._previous = previous
         if previous is not None:
@@ -148,16 +154,31 @@ class Recorder(Witness):
     def undone(self) -> None:
         self._add("undo")
 
+    def lost(self) -> None:
+        self._add("lost")
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether the variables are gone, with the last cell or since."""
+        last = self.events[-1] if self.events else None
+        return last == Step("lost") or (isinstance(last, Cell) and last.session_state == "reset")
+
     def roll_back(self, before: SessionFile) -> tuple[Skipped, ...]:
-        """The last cell has ended the session: bring back what it was before. Returns what could not be."""
+        """The last cell has ended the session, or it was lost since: bring back what was saved, which is `before`.
+        Returns what could not be brought back."""
         sandbox: Any = self._sandbox
         self.stop()
         try:
             sandbox.reset()
-            return resume(sandbox, before)
+            lost = resume(sandbox, before)
         finally:
-            self._add("rolled_back")
             sandbox.watch(self)
+        self._last = before.state
+        if self.events and self.events[-1] == Step("lost"):
+            self.events[-1] = Step("resumed")
+        else:
+            self._add("rolled_back")
+        return lost
 
     def bridge_answered(
         self, name: str, args: list[Any], kwargs: dict[str, Any], value: Any, error: BaseException | None
@@ -262,7 +283,7 @@ class Recorder(Witness):
             artifacts={path: len(data) for path, data in artifacts.items()},
             left_out=tuple(left_out),
         )
-        return SessionFile(summary, snapshot.to_bytes(), artifacts, self.inputs)
+        return SessionFile(summary, snapshot, artifacts, dict(self.inputs))
 
 
 def resume(sandbox: SessionSandbox, session: SessionFile) -> tuple[Skipped, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloche.errors import ClocheError, SessionFileError
 from cloche.journal.entries import BridgeCall, Cell, Step
-from cloche.journal.recording import context_of
+from cloche.journal.recording import context_of, patience_ms
 from cloche.policy import MOST
 from cloche_guest.values import decode, encode
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cloche.journal.session_file import SessionFile
     from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
+    from cloche.snapshot import Snapshot
 
 Aspect = Literal["bridge", "outcome", "exception", "stdout", "value", "step"]
 MakeSandbox = Callable[..., "SessionSandbox"]
@@ -167,7 +168,7 @@ class _Replay:
             try:
                 if isinstance(event, Cell):
                     on_progress(done, total)
-                    self._cell(event, rolled_back=isinstance(following, Step) and following.kind == "rolled_back")
+                    self._cell(event, taken_back=event.session_state == "restored" or _is(following, "rolled_back"))
                     done += 1
                 else:
                     self._step(event)
@@ -186,8 +187,8 @@ class _Replay:
 
     # -- cells ---------------------------------------------------------------------------------
 
-    def _cell(self, cell: Cell, *, rolled_back: bool) -> None:
-        before = self._held() if rolled_back else None
+    def _cell(self, cell: Cell, *, taken_back: bool) -> None:
+        before = self._held() if taken_back else None
         self._answers.begin(cell.calls)
         limit = cell.timeout_ms
         if cell.outcome in _STOPPED:
@@ -218,6 +219,10 @@ class _Replay:
                 sandbox.restore(self._input(step))
             elif step.kind in ("reset", "savepoint", "undo"):
                 getattr(sandbox, step.kind)()
+            elif step.kind == "lost":
+                files = self._held()[1]
+                sandbox.reset()
+                self._bring_back((None, files))
             elif step.kind == "resumed":
                 held = self._held()
                 sandbox.destroy()
@@ -235,19 +240,24 @@ class _Replay:
             raise LookupError(f"its {step.data['size']} bytes were too many to be kept in the journal")
         return data
 
-    def _held(self) -> tuple[bytes, dict[str, bytes]]:
+    def _held(self) -> tuple[Snapshot, dict[str, bytes]]:
         """Variables and files of now."""
         files = {info.path: self.sandbox.get_file(info.path) for info in self.sandbox.list_files()}
-        return self.sandbox.snapshot().to_bytes(), files
+        return self.sandbox.snapshot(timeout_ms=patience_ms(self.sandbox)), files
 
-    def _bring_back(self, held: tuple[bytes, dict[str, bytes]]) -> None:
+    def _bring_back(self, held: tuple[Snapshot | None, dict[str, bytes]]) -> None:
         state, files = held
         for path, data in files.items():
             self.sandbox.put_file(path, data)
-        self.sandbox.restore(state)
+        if state is not None:
+            self.sandbox.restore(state, timeout_ms=patience_ms(self.sandbox))
 
 
 _LIMITS = frozenset({"max_output_length", "stdout_max_bytes", "stderr_max_bytes"})
+
+
+def _is(event: object, kind: str) -> bool:
+    return isinstance(event, Step) and event.kind == kind
 
 
 def _compare(cell: Cell, result: SandboxResult) -> None:

@@ -79,7 +79,7 @@ class SessionFile:
     """A session with its data."""
 
     summary: SessionSummary
-    state: bytes | None = None
+    state: Snapshot | None = None
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     inputs: Mapping[str, bytes] = field(default_factory=dict)
     """What the host put in (contexts, files, snapshots), by digest: replaying needs it."""
@@ -89,7 +89,7 @@ class SessionFile:
         summary = self.summary
         members = {JOURNAL: b"".join(json.dumps(event.to_data()).encode() + b"\n" for event in summary.journal)}
         if self.state is not None:
-            members[STATE] = self.state
+            members[STATE] = self.state.to_bytes()
         members |= {f"files/{place}": data for place, data in enumerate(self.artifacts.values())}
         members |= {f"inputs/{digest}": data for digest, data in self.inputs.items()}
         manifest = {
@@ -181,9 +181,8 @@ class _Reader:
 
     def session(self) -> SessionFile:
         """All of it."""
-        state = self._part(STATE, MOST_BYTES) if self.summary.has_state else None
-        if state is not None:
-            Snapshot.from_bytes(state)  # its head only; the rest is the guest's business
+        # Its head is read here; the rest is the guest's business.
+        state = Snapshot.from_bytes(self._part(STATE, MOST_BYTES)) if self.summary.has_state else None
         artifacts = {path: self._part(f"files/{place}", MOST_BYTES) for place, path in enumerate(self._paths)}
         inputs = {
             name.removeprefix("inputs/"): self._part(name, MOST_BYTES)

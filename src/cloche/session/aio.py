@@ -61,7 +61,13 @@ class AsyncDriver:
         started = await self._enter(limit)
         try:
             live = on_output is not None
-            guest = await self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+            try:
+                guest = await self._drive(
+                    lambda: session.cell_call(code, live=live, **options), started, limit, on_output
+                )
+            except BaseException:
+                session.cell_abandoned(code, started, limit)
+                raise
             if session.policy.protect_state:  # may have to put files back
                 return await anyio.to_thread.run_sync(session.read_cell, code, guest, started, limit)
             return session.read_cell(code, guest, started, limit)

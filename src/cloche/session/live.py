@@ -28,6 +28,7 @@ from cloche.errors import (
     WorkspaceFileError,
 )
 from cloche.policy import MOST
+from cloche.result import SandboxResult
 from cloche.session.callbacks import Callbacks
 from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
-    from cloche.result import SandboxResult
+    from cloche.result import SessionState
     from cloche.session.actions import CallBridge
     from cloche.session.channel import Backend, Channel
     from cloche.session.copying import BranchCopy
@@ -108,6 +109,7 @@ class LiveSession:
         self._folder: SessionFolder | RegisteredSession | None = None
         self.context: Any = None
         self._cells = 0
+        self._cell_begun = False
         self.returns = Returns(self)
         self._owner = os.getpid()
         self.make_watch: Callable[[], Watch] = PollWatch
@@ -369,6 +371,7 @@ class LiveSession:
         if type(code) is not str:
             raise RequestError(f"code must be a str, not {type(code).__name__}")
         self._cells += 1
+        self._cell_begun = True
         if self._given_workspace is not None and self.guest is not None:
             self.guest.channel.workspace.before_cell()
         if self.guest is not None and self.guest.greeted:
@@ -381,6 +384,8 @@ class LiveSession:
         finished = _finished(guest)
         if finished.death is not None:
             state = self.returns.recover()
+            if state == "reset":
+                self._tell_lost(guest)
             self._raise_absence(guest, finished)
             if finished.stop is not None:
                 raise CallTimeoutError(
@@ -409,6 +414,7 @@ class LiveSession:
     def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
         """The result of a finished cell, however it ended."""
         elapsed = (clock() - started) * 1000
+        self._cell_begun = False
         try:
             result = self._result(code, guest, _finished(guest), elapsed, timeout_ms)
         except ProtocolError as exc:
@@ -416,6 +422,7 @@ class LiveSession:
             result = build_result(code, guest.channel, guest.machine, broken, self.policy, elapsed, timeout_ms)
         except (StartError, SessionLostError):
             self.forget_guest()
+            self._tell_lost(guest)
             raise
         if result.session_state == "reset":  # after the result: its files may go with it
             result = dataclasses.replace(result, session_state=self.returns.recover())
@@ -426,6 +433,22 @@ class LiveSession:
         if self.witness is not None:
             self.witness.cell_ended(result, timeout_ms)
         return result
+
+    def cell_abandoned(self, code: str, started: float, timeout_ms: int) -> None:
+        """Whoever waited for a cell has gone away, and it was stopped; nobody gets a result, but it has run."""
+        begun, self._cell_begun = self._cell_begun, False
+        if not begun or self.witness is None:
+            return
+        elapsed = (clock() - started) * 1000
+        state: SessionState = "reset" if self.guest is None else "kept"
+        stopped = SandboxResult(
+            outcome="cancelled", exit_code=130, code=code, duration_ms=elapsed, session_state=state, error="abandoned"
+        )
+        self.witness.cell_ended(stopped, timeout_ms)
+
+    def _tell_lost(self, guest: Guest) -> None:
+        if self.witness is not None and guest.greeted:
+            self.witness.lost()
 
     def _result(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:
         if finished.death is not None:

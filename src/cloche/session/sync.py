@@ -60,7 +60,11 @@ class SyncDriver:
         started = self._enter(limit)
         try:
             live = on_output is not None
-            guest = self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+            try:
+                guest = self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+            except BaseException:
+                session.cell_abandoned(code, started, limit)
+                raise
             return session.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()

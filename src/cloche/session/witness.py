@@ -38,5 +38,8 @@ class Witness:
     ) -> None:
         """A host function that a cell called has returned, raised, or run out of time. Items of a batch come singly."""
 
+    def lost(self) -> None:
+        """The guest has died outside of any cell, and the variables with it."""
+
     def cell_ended(self, result: SandboxResult, timeout_ms: int) -> None:
         """A cell has a result."""
