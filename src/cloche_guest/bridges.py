@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _thread import get_ident
 
-from cloche_guest.signals import MAIN_THREAD, Stop, runs_user_code, safe_point, state
+from cloche_guest.signals import MAIN_THREAD, Stop, conclude, runs_user_code, safe_point, state
 from cloche_guest.tracebacks import strip_thread_tracebacks
 from cloche_guest.values import decode, encode
 from cloche_guest.wire import RemoteError
@@ -99,17 +99,20 @@ class Bridges:
             stub.__module__ = "cloche"
         return stubs
 
-    def tool(self, name: str, doc: str) -> Callable[..., Any]:
-        """A stub for a host function."""
-        invoke = self.invoke
+    def end_cell(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Call a host function that ends the cell. Does not return, unless the function failed."""
+        self.invoke(name, args, kwargs)
+        # As in `invoke`: the last act here, and in another thread the main one is reached by the signal that it trips.
+        raise conclude()
+
+    def tool(self, name: str, doc: str, *, ends: bool = False) -> Any:
+        """A stub for a host function; `ends`: with its answer the cell is over."""
+        invoke = self.end_cell if ends else self.invoke
 
         def stub(*args: Any, **kwargs: Any) -> Any:
             return invoke(name, args, kwargs)
 
-        stub.__name__ = stub.__qualname__ = name
-        stub.__doc__ = doc
-        stub.__module__ = "cloche"
-        return stub
+        return name_stub(stub, name, doc)
 
     def _task(self, task: Any) -> list[Any]:
         if isinstance(task, str):
@@ -126,6 +129,14 @@ class Bridges:
             if unchanged:
                 return []
         return [ctx]
+
+
+def name_stub(stub: Any, name: str, doc: str) -> Any:
+    """As tracebacks and `help` show it."""
+    stub.__name__ = stub.__qualname__ = name
+    stub.__doc__ = doc
+    stub.__module__ = "cloche"
+    return stub
 
 
 def _listed(items: Any, what: str) -> list[Any]:

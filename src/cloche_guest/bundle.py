@@ -43,6 +43,7 @@ MODULES = (
     "seed_methods",
     "runner",
     "versions",
+    "workbench",
     "kernel",
     "rehearsal",
     "start",
@@ -98,7 +99,7 @@ PACKAGES = ("jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "pieces", "state", "seed_state")
-DOCUMENTED = ("bridges", "context_tools", "display")
+DOCUMENTED = ("bridges", "context_tools", "display", "workbench")
 
 BOOT = """
 def boot(parts, entry):

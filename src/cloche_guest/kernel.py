@@ -31,6 +31,7 @@ from cloche_guest.signals import state
 from cloche_guest.tracebacks import describe_exception
 from cloche_guest.values import TooLarge, decode, encode
 from cloche_guest.versions import describe_versions
+from cloche_guest.workbench import Workbench
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Kernel:
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
         self.value_limit = 1 << 26
+        self.bench: Workbench | None = None  # what an agent finds beside the plain namespace
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
             "initialize": self.initialize,
@@ -158,13 +160,23 @@ class Kernel:
         )
         if params.get("environment") is not None:
             use_environment(params["environment"])
-        for tool in params.get("tools") or ():
-            self.space.reserve(tool["name"], self.bridges.tool(tool["name"], tool.get("doc") or ""))
+        self._add_tools(params.get("tools") or ())
         if "context" in params:
             self.set_context(params["context"], body)
         _limit_resources(limits)
         version = "%d.%d.%d" % sys.version_info[:3]
         return {"protocol": PROTOCOL, "python": version, "pid": _os.getpid()}, None
+
+    def _add_tools(self, tools: Any) -> None:
+        for tool in tools:
+            name, doc, ends = tool["name"], tool.get("doc") or "", bool(tool.get("ends"))
+            if tool.get("stub") is None:
+                stub = self.bridges.tool(name, doc, ends=ends)
+            else:
+                if self.bench is None:
+                    self.bench = Workbench(self.bridges, self.space)
+                stub = self.bench.stub(tool["stub"], name, doc)
+            self.space.reserve(name, stub)
 
     def set_context(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Bind `context`: text from the attachment in the given encoding, or a plain value."""
@@ -235,6 +247,8 @@ class Kernel:
     def _finish(self, name: str, value: str | None, raised: BaseException | None) -> dict[str, Any]:
         if raised is None and "matplotlib.pyplot" in sys.modules:
             _, raised = self.runner.guarded(self.displays.flush_figures)
+        if raised is None and self.bench is not None:
+            _, raised = self.runner.guarded(self.bench.after_cell)
         _, trouble = self.runner.guarded(self._flush)
         if trouble is not None and raised is None and isinstance(trouble, KeyboardInterrupt):
             raised = trouble
@@ -255,7 +269,9 @@ class Kernel:
         return result
 
     def _report(self, result: dict[str, Any], name: str, raised: BaseException) -> None:
-        if isinstance(raised, KeyboardInterrupt) and state.delivered:
+        if state.concluded:  # what it raised afterwards is of no interest
+            pass
+        elif isinstance(raised, KeyboardInterrupt) and state.delivered:
             result["outcome"] = "interrupted"
         elif isinstance(raised, SystemExit):
             result["outcome"] = "exited"

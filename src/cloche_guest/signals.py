@@ -40,6 +40,10 @@ class Stop(KeyboardInterrupt):
     __init__ = interrupt_main
 
 
+class Finish(Stop):
+    """The cell has said that it is done. Renews itself like `Stop`, but nobody interrupted anything."""
+
+
 class State:
     """What the handler needs to know. Changed in kernel frames only."""
 
@@ -47,6 +51,7 @@ class State:
     pending = False  # an interrupt fell into kernel code
     delivered = 0  # interrupts raised in this call
     sticky: type[Stop] | None = None  # exception that keeps coming back
+    concluded = False  # the cell has called the host function that ends it
     workspace = ""  # where the user's own modules lie
     forked = False  # this process is a child that user code forked
     branching = False  # the session itself is being copied
@@ -154,6 +159,15 @@ def safe_point() -> None:
         raise state.sticky or KeyboardInterrupt
 
 
+def conclude() -> type[Finish]:
+    """The host has taken the last word of this cell: leave it, whatever catches that. What the caller must raise."""
+    state.concluded = True
+    state.sticky = Finish
+    _signal.signal(ASK, on_ask)  # the cell may have put another in its place
+    finish: type[Finish] = Finish
+    return finish
+
+
 def runs_user_code() -> bool:
     """Whether this is the main thread, on behalf of a cell or of an object's own code."""
     return state.user and get_ident() == MAIN_THREAD
@@ -161,7 +175,7 @@ def runs_user_code() -> bool:
 
 def begin_call() -> None:
     """Before a request is served: forget what was meant for the last one."""
-    state.pending = False
+    state.pending = state.concluded = False
     state.delivered = 0
 
 

@@ -59,7 +59,7 @@ class Callbacks:
         self.context: Any = None
         """What `rlm_query` without a context gets; kept here so that it need not cross the wall again."""
         self._functions: dict[str, Callable[..., Any]] = {}
-        self.descriptions: list[dict[str, str]] = []
+        self.descriptions: list[dict[str, Any]] = []
         if on_llm_query is not None:
             self._functions["llm_query"] = on_llm_query
         if on_rlm_query is not None:
@@ -72,9 +72,15 @@ class Callbacks:
         """Bridges that somebody serves."""
         return frozenset(self._functions)
 
+    @property
+    def ending(self) -> frozenset[str]:
+        """Those with whose answer a cell is over."""
+        return frozenset(tool["name"] for tool in self.descriptions if tool.get("ends"))
+
     def _add_tool(self, name: str, tool: Any) -> None:
-        description = ""
+        description, extra = "", {}
         if isinstance(tool, dict):
+            extra = {key: tool[key] for key in ("ends", "stub") if tool.get(key)}
             description, tool = str(tool.get("description", "")), tool.get("tool")
         if not name.isidentifier() or name in RESERVED:
             raise PolicyError(
@@ -85,7 +91,7 @@ class Callbacks:
                 f"tool {name!r} is not callable", field="tools", remedy="use set_variable() for plain values"
             )
         self._functions[name] = tool
-        self.descriptions.append({"name": name, "doc": description or _signature(name, tool)})
+        self.descriptions.append({"name": name, "doc": description or _signature(name, tool), **extra})
 
     def is_async(self, name: str) -> bool:
         """Whether calling it gives a coroutine at once."""

@@ -261,7 +261,8 @@ class LiveSession:
 
     def attend(self, channel: Channel, *, greeted: bool = False) -> Guest:
         """Drive the guest behind this channel from now on. `greeted`: it knows all that it should."""
-        machine = Machine(self.policy, self.callbacks.names, channel.cpu_seconds, self._bridge_answered)
+        known, ending = self.callbacks.names, self.callbacks.ending
+        machine = Machine(self.policy, known, channel.cpu_seconds, self._bridge_answered, ending)
         try:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
@@ -418,7 +419,7 @@ class LiveSession:
         try:
             result = self._result(code, guest, _finished(guest), elapsed, timeout_ms)
         except ProtocolError as exc:
-            broken = Finished(death="protocol", detail=str(exc), stop=_finished(guest).stop)
+            broken = dataclasses.replace(_finished(guest), result=None, death="protocol", detail=str(exc))
             result = build_result(code, guest.channel, guest.machine, broken, self.policy, elapsed, timeout_ms)
         except (StartError, SessionLostError):
             self.forget_guest()
@@ -461,7 +462,7 @@ class LiveSession:
             # the cell was accepted; what failed is the making of its reply
             kind = finished.error["message"][:200]
             said = {"outcome": "memory" if kind == "MemoryError" else "error", "exception": {"type": kind}}
-            finished = Finished(result=said, stop=finished.stop)
+            finished = dataclasses.replace(finished, result=said, error=None)
         self._greet(guest)
         return build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
 

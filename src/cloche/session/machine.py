@@ -33,6 +33,9 @@ WITH_ATTACHMENT = ("snapshot", "save_state")
 MAX_HELD = 1000
 """Calls that may come in with the reply to a cell: one of each waiting thread."""
 
+LAST_WORD_PATIENCE = 0.05
+"""Seconds for a cell to leave by itself after the host function that ends it has answered."""
+
 StopReason = Literal["timeout", "cancelled"]
 
 
@@ -59,6 +62,7 @@ class Finished:
     detail: str = ""
     exit_code: int | None = None
     stop: StopReason | None = None
+    concluded_by: str | None = None  # the host function that ended the cell
     failed_method: str | None = None  # the request that failed, when it was not the last one
 
 
@@ -80,13 +84,20 @@ class Machine:
         bridges: Collection[str],
         read_cpu: Callable[[], float | None] = lambda: None,
         answered: Callable[[CallBridge, Any, BaseException | None], object] = lambda *_: None,
+        ending: Collection[str] = (),
     ) -> None:
+        """`answered` is told what came of each bridge call; with the answer of one in `ending` a cell is over."""
         self.actions: list[Action] = []
         self.phase = Phase.IDLE
         self.finished: Finished | None = None
         self.request_is_out = False
         """Whoever drives the machine says so: from then on the guest has been asked."""
-        self.desk = BridgeDesk(policy, bridges, self.actions, answered)
+        self.desk = BridgeDesk(policy, bridges, self.actions, self._call_answered)
+        self._answered = answered
+        self._ending = ending
+        self.concluded_by: str | None = None
+        self._concluded_at = 0.0
+        self._deaf = False
         self.displays: list[Display] = []
         self._policy = policy
         self._read_cpu = read_cpu
@@ -120,6 +131,7 @@ class Machine:
         self.phase = Phase.RUNNING
         self.finished = None
         self.request_is_out = False
+        self.concluded_by, self._deaf = None, False
         self._stop = None
         self._live = live
         self.displays = []
@@ -182,14 +194,29 @@ class Machine:
 
     def receive_output(self, stream: Stream, data: bytes) -> None:
         """Bytes from a capture pipe."""
+        if self._deaf:
+            return
         text = self.sinks[stream].feed(data)
         if text and self._live:
             self.actions.append(Emit(stream, text))
 
     def bridge_done(self, key: int, value: Any, error: BaseException | None, now: float) -> None:
         """A host function returned or raised."""
+        open_ended = self.concluded_by is None
         self.desk.done(key, value, error, now)
+        if open_ended and self.concluded_by is not None:
+            self._concluded_at = now
+            self.desk.abandon_all(f"the cell ended with {self.concluded_by}")
         self._let_clock_run(now)
+
+    def stop_listening(self) -> None:
+        """What was written before the cell's last word has been read; the rest is not wanted."""
+        self._deaf = True
+
+    def _call_answered(self, call: CallBridge, value: Any, error: BaseException | None) -> None:
+        self._answered(call, value, error)
+        if error is None and call.name in self._ending and self.phase is Phase.RUNNING:
+            self.concluded_by = call.name
 
     def guest_gone(
         self, detail: str, exit_code: int | None = None, *, out_of_memory: bool = False, out_of_fuel: bool = False
@@ -208,6 +235,8 @@ class Machine:
         if self.phase is Phase.RUNNING:
             if self._clock.expired(now):
                 self._ask("timeout", now)
+            elif self.concluded_by is not None and now >= self._concluded_at + LAST_WORD_PATIENCE:
+                self._ask("cancelled", now)
         elif self.phase is Phase.ASKED:
             if now >= self._asked_at + self._policy.grace_ms / 1000:
                 self.phase = Phase.KILLED
@@ -221,7 +250,8 @@ class Machine:
         if self.phase is Phase.RUNNING:
             at = self._clock.wake_at(now)
             bridge = self.desk.wake_at()
-            return at if bridge is None else min(at, bridge)
+            at = at if bridge is None else min(at, bridge)
+            return at if self.concluded_by is None else min(at, self._concluded_at + LAST_WORD_PATIENCE)
         if self.phase is Phase.ASKED:
             return min(self._next_knock, self._asked_at + self._policy.grace_ms / 1000)
         return None
@@ -289,13 +319,15 @@ class Machine:
                 raise ProtocolError("the guest asks without waiting for answers")
             self._held.append((number, params))
             return
-        stopped = self.phase in (Phase.ASKED, Phase.KILLED)
-        self.desk.request(number, params, now, refusal="the cell was stopped" if stopped else None)
+        refusal = "the cell was stopped" if self.phase in (Phase.ASKED, Phase.KILLED) else None
+        if self.concluded_by is not None:
+            refusal = f"the cell ended with {self.concluded_by}"
+        self.desk.request(number, params, now, refusal=refusal)
         if self.desk.busy:
             self._clock.pause(now)
 
     def _finish(self, finished: Finished) -> None:
-        finished.stop = self._stop
+        finished.stop, finished.concluded_by = self._stop, self.concluded_by
         self.finished = finished
         self.phase = Phase.IDLE
         if self.desk.busy:

@@ -147,6 +147,9 @@ class Pump:
     def perform(self, now: float) -> list[CallBridge | AbandonBridge | Emit]:
         """Carry out what concerns the channel; what is left is the driver's."""
         left: list[CallBridge | AbandonBridge | Emit] = []
+        if self.machine.concluded_by is not None:
+            self.drain()  # before the guest hears that its last word was taken
+            self.machine.stop_listening()
         actions = self.machine.actions
         while actions:
             action = actions.pop(0)

@@ -1,0 +1,225 @@
+"""What an agent finds in its namespace: looks at texts that the host holds, and the last word.
+
+The work is done by the host, which counts and decides. Here are the faces: results that print well, values of
+variables that are sent along, and the way out of a cell that has given its answer.
+"""
+
+from __future__ import annotations
+
+from cloche_guest.bridges import name_stub
+from cloche_guest.values import TooLarge, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from cloche_guest.bridges import Bridges
+    from cloche_guest.namespace import Namespace
+
+FINAL = "FINAL"
+
+
+class Hit(str):
+    """A line that matched, as text, with where it was found."""
+
+    __slots__ = ("after", "before", "column", "line", "start")
+
+    line: int
+    column: int
+    start: int
+    before: list[str]
+    after: list[str]
+
+    def __repr__(self) -> str:
+        lines = ["%d- %s" % (self.line - len(self.before) + n, text) for n, text in enumerate(self.before)]
+        lines.append("%d: %s" % (self.line, str.__str__(self)))
+        lines.extend("%d- %s" % (self.line + 1 + n, text) for n, text in enumerate(self.after))
+        return "\n".join(lines)
+
+
+class Hits(list):  # type: ignore[type-arg]  # the guest runs where list cannot be subscripted
+    """Lines that matched. `total` counts also those that are not here."""
+
+    total = 0
+    source = ""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "no match in %s" % self.source
+        wide = any(hit.before or hit.after for hit in self)
+        text = ("\n--\n" if wide else "\n").join(map(repr, self))
+        if self.total > len(self):
+            text += "\n... %d of %d matching lines in %s" % (len(self), self.total, self.source)
+        return text
+
+    __str__ = __repr__
+
+
+class Entry(str):
+    """The name of a file or folder, with what is known of it."""
+
+    __slots__ = ("is_dir", "path", "size")
+
+    path: str
+    is_dir: bool
+    size: int | None
+
+    def __repr__(self) -> str:
+        return str.__str__(self) + "/" if self.is_dir else "%s (%s bytes)" % (str.__str__(self), self.size)
+
+
+class Listing(list):  # type: ignore[type-arg]  # as above
+    """What is in a folder. `total` counts also what is not here."""
+
+    total = 0
+
+    def __repr__(self) -> str:
+        text = "\n".join(map(repr, self)) or "empty"
+        return text if self.total <= len(self) else "%s\n... %d of %d entries" % (text, len(self), self.total)
+
+    __str__ = __repr__
+
+
+class Workbench:
+    """Makes the stubs. One for a session."""
+
+    def __init__(self, bridges: Bridges, space: Namespace) -> None:
+        self._bridges = bridges
+        self._space = space
+        self._docs: dict[str, str] = {}
+        self._place_answer()
+
+    def stub(self, kind: str, name: str, doc: str) -> Any:
+        """A stub of one of the kinds that there are."""
+        makers: dict[str, Callable[[str], Any]] = {
+            "hits": self._hits,
+            "listing": self._listing,
+            "chunks": self._chunks,
+            "final": self._final,
+            "final_var": self._final_var,
+            "help": self._help,
+            "list_tools": self._list_tools,
+            "plain": lambda name: self._bridges.tool(name, ""),
+        }
+        self._docs[name] = doc
+        return name_stub(makers[kind](name), name, doc)
+
+    def after_cell(self) -> None:
+        """Whoever fills in `answer` and says that it is ready has given his answer."""
+        found = self._space.names.get("answer")
+        if isinstance(found, dict) and found.get("ready"):
+            content = found.get("content")
+            self._place_answer()
+            self._bridges.end_cell(FINAL, self._answer(content), {})
+
+    def _place_answer(self) -> None:
+        self._space.names["answer"] = {"content": "", "ready": False}
+
+    def _answer(self, value: Any) -> tuple[Any, ...]:
+        """An answer as it travels: its text, and its value where that is plain and not too large."""
+        if callable(value) and not isinstance(value, type):
+            raise TypeError("the answer is a function, %r: call it, and give what it returns" % (value,))
+        text = str(value)
+        limit = self._bridges.value_limit // 4
+        if len(text) > limit:
+            raise ValueError("the answer has %d characters; it may have %d" % (len(text), limit))
+        try:
+            encode(value, limit)
+        except TooLarge:
+            return (text,)
+        return (text, value)
+
+    def _final(self, name: str) -> Any:
+        def stub(answer: Any) -> None:
+            self._bridges.end_cell(name, self._answer(answer), {})
+
+        return stub
+
+    def _final_var(self, name: str) -> Any:
+        def stub(variable: str) -> None:
+            self._bridges.end_cell(FINAL, self._answer(self._find(variable)), {})
+
+        return stub
+
+    def _find(self, variable: Any) -> Any:
+        if type(variable) is not str:
+            raise TypeError("FINAL_VAR takes the name of a variable; FINAL(%s) gives a value" % type(variable).__name__)
+        names = self._space.names
+        if variable in names:
+            return names[variable]
+        kept = names.get("artifacts")
+        if isinstance(kept, dict) and variable in kept:
+            return kept[variable]
+        import difflib
+
+        near = difflib.get_close_matches(variable, self._space.user_names(), 1)
+        raise NameError("there is no variable %r%s" % (variable, "; did you mean %r?" % near[0] if near else ""))
+
+    def _hits(self, name: str) -> Any:
+        def stub(*args: Any, **kwargs: Any) -> Any:
+            return _make_hits(self._bridges.invoke(name, args, kwargs))
+
+        return stub
+
+    def _listing(self, name: str) -> Any:
+        def stub(*args: Any, **kwargs: Any) -> Any:
+            reply = self._bridges.invoke(name, args, kwargs)
+            listing = Listing()
+            listing.total = reply["total"]
+            for item in reply["entries"]:
+                entry = Entry(item["name"])
+                entry.path, entry.is_dir, entry.size = item["path"], item["is_dir"], item["size"]
+                listing.append(entry)
+            return listing
+
+        return stub
+
+    def _chunks(self, name: str) -> Any:
+        """The host says where the cuts are; the text is here already."""
+
+        def stub(*args: Any, **kwargs: Any) -> Any:
+            reply = self._bridges.invoke(name, args, kwargs)
+            context: Any = self._space.reserved.get("context")
+            return [
+                {"index": index, "start": start, "end": end, "text": context[start:end], "char_count": end - start}
+                for index, (start, end) in enumerate(reply)
+            ]
+
+        return stub
+
+    def _help(self, name: str) -> Any:
+        def stub(*what: Any) -> None:
+            import builtins
+
+            if len(what) == 1 and type(what[0]) is str and what[0] in self._docs:
+                print(self._docs[what[0]])
+            else:
+                builtins.help(*what)
+
+        return stub
+
+    def _list_tools(self, name: str) -> Any:
+        def stub() -> Any:
+            return _Tools((name, doc.partition("\n")[0]) for name, doc in sorted(self._docs.items()))
+
+        return stub
+
+
+class _Tools(dict):  # type: ignore[type-arg]  # as above
+    """Names, and how each is called."""
+
+    def __repr__(self) -> str:
+        return "\n".join(str(line) for line in self.values())
+
+    __str__ = __repr__
+
+
+def _make_hits(reply: dict[str, Any]) -> Hits:
+    hits = Hits()
+    hits.total, hits.source = reply["total"], reply["source"]
+    for item in reply["hits"]:
+        hit = Hit(item["text"])
+        hit.line, hit.column, hit.start = item["line"], item["column"], item["start"]
+        hit.before, hit.after = item["before"], item["after"]
+        hits.append(hit)
+    return hits
