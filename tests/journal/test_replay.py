@@ -215,6 +215,13 @@ def test_limits_of_a_session_file_cannot_be_lifted_by_it(plain: SessionFile) -> 
         asked.append(options)
         return native(**options)
 
-    limits = {**plain.summary.limits, "memory_bytes": 2**60, "network": 1, "timeout_ms": 10**12, "max_output_length": 0}
+    limits = {
+        "memory_bytes": 2**60,
+        "network": 1,
+        "timeout_ms": 10**12,
+        "max_output_length": 0,
+        "stdout_max_bytes": 2**60,
+    }
     replay(replace(plain, summary=replace(plain.summary, limits=limits)), make)
-    assert set(asked[0]) == {"stdout_max_bytes", "stderr_max_bytes", "on_llm_query"}
+    assert set(asked[0]) == {"stdout_max_bytes", "on_llm_query"}
+    assert asked[0]["stdout_max_bytes"] == 2**26

@@ -147,10 +147,24 @@ def test_a_part_whose_size_lies_in_the_zip_too_is_stopped(recorded: SessionFile)
 
 
 def test_a_journal_of_a_gigabyte_is_not_unpacked(recorded: SessionFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = altered(recorded, lambda manifest, parts: parts.update({"journal.jsonl": b"{}\n" * 1000}))
     monkeypatch.setattr("cloche.journal.session_file._JOURNAL_BYTES", 1000)
-    refuse(
-        altered(recorded, lambda manifest, parts: parts.update({"journal.jsonl": b"{}\n" * 1000})), "1000 is the most"
-    )
+    refuse(data, "1000 is the most")
+
+
+@pytest.mark.parametrize("line", [b'{"kind": "undo"}\n' * 200_001, b'{"kind": [' + b"[]," * 5_000_000 + b"0]}"])
+def test_a_small_file_that_would_fill_the_memory_is_refused(recorded: SessionFile, line: bytes) -> None:
+    data = altered(recorded, lambda manifest, parts: parts.update({"journal.jsonl": line}))
+    assert len(data) < 200_000
+    refuse(data, "longer than any")
+
+
+def test_a_journal_that_could_not_be_read_is_not_written(
+    recorded: SessionFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloche.journal.session_file._MOST_EVENTS", 3)
+    with pytest.raises(SessionFileError, match="begin another session"):
+        recorded.to_bytes()
 
 
 def test_more_parts_than_can_be_are_refused_before_they_are_read() -> None:

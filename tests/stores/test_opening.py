@@ -31,6 +31,16 @@ def test_a_variable_names_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert store.url == f"sqlite://{tmp_path}/a b"
 
 
+def test_a_folder_in_which_there_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    (tmp_path / "shared" / "letter").write_text("x")
+    with pytest.raises(StoreError, match=r"something else(.|\n)*sqlite://.*/shared/cloche-store"):
+        open_store(f"sqlite://{tmp_path}/shared")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755
+    with pytest.raises(StoreError, match="cannot be used"):
+        open_store(f"sqlite://{tmp_path}/shared/letter")
+
+
 def test_each_address_opens_its_store(tmp_path: Path, redis_url: str, s3_endpoint: str) -> None:
     with open_store(f"sqlite://{tmp_path}/s", quota=Quota(entries=3)) as store:
         assert isinstance(store, EmbeddedStore)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 INPUT_BYTES = 64 << 20
 """Of all inputs that are kept for replaying; what is larger is only named."""
+INPUT_FILES = 1_500
 ARTIFACT_BYTES = 256 << 20
 ARTIFACT_FILES = 10_000
 
@@ -222,7 +223,7 @@ class Recorder(Witness):
         """The digest under which an input is kept; None when there is no room for it."""
         digest = hashlib.sha256(data).hexdigest()
         if digest not in self.inputs:
-            if sum(map(len, self.inputs.values())) + len(data) > INPUT_BYTES:
+            if sum(map(len, self.inputs.values())) + len(data) > INPUT_BYTES or len(self.inputs) >= INPUT_FILES:
                 return None
             self.inputs[digest] = data
         return digest

@@ -148,7 +148,7 @@ class _Replay:
     def _fresh(self) -> SessionSandbox:
         summary = self._session.summary
         options: dict[str, Any] = {
-            name: value for name, value in summary.limits.items() if name in _LIMITS and 0 < value <= MOST
+            name: min(value, _MOST_OUTPUT) for name, value in summary.limits.items() if name in _LIMITS and value > 0
         }
         for name in _MODELS:
             if name in summary.bridges:
@@ -254,6 +254,8 @@ class _Replay:
 
 
 _LIMITS = frozenset({"max_output_length", "stdout_max_bytes", "stderr_max_bytes"})
+_MOST_OUTPUT = 64 << 20
+"""A session file says how much output was kept, but not how much memory the host may need for it."""
 
 
 def _is(event: object, kind: str) -> bool:

@@ -25,8 +25,11 @@ FORMAT = "cloche-session"
 VERSION = 1
 
 MANIFEST, JOURNAL, STATE = "manifest.json", "journal.jsonl", "state.bin"
-_MANIFEST_BYTES = 32 << 20
-_JOURNAL_BYTES = 512 << 20
+_MANIFEST_BYTES = 16 << 20
+_JOURNAL_BYTES = 256 << 20
+_MOST_VALUES = 5_000_000
+"""In JSON. Each is much larger in memory than it is in a file, and still more than in a packed one."""
+_MOST_EVENTS = 200_000
 _DEEPEST = 64
 
 
@@ -87,7 +90,14 @@ class SessionFile:
     def to_bytes(self) -> bytes:
         """The file."""
         summary = self.summary
-        members = {JOURNAL: b"".join(json.dumps(event.to_data()).encode() + b"\n" for event in summary.journal)}
+        journal = b"".join(json.dumps(event.to_data()).encode() + b"\n" for event in summary.journal)
+        if len(journal) > _JOURNAL_BYTES or _is_too_much(journal, _MOST_EVENTS):
+            raise SessionFileError(
+                f"the journal has {len(journal)} bytes in {len(summary.journal)} events; {_JOURNAL_BYTES} in "
+                f"{_MOST_EVENTS} are the most",
+                remedy="begin another session",
+            )
+        members = {JOURNAL: journal}
         if self.state is not None:
             members[STATE] = self.state.to_bytes()
         members |= {f"files/{place}": data for place, data in enumerate(self.artifacts.values())}
@@ -236,6 +246,8 @@ class _Reader:
 
     def _journal(self, name: str) -> tuple[Event, ...]:
         text = self._part(JOURNAL, _JOURNAL_BYTES)
+        if _is_too_much(text, _MOST_EVENTS):
+            raise self._container.damaged("its journal is longer than any that Cloche writes")
         return tuple(read_event(self._json(line)) for line in text.splitlines())
 
     def _size(self, name: str) -> int:
@@ -251,10 +263,18 @@ class _Reader:
         return data
 
     def _json(self, data: bytes) -> Any:
+        if _is_too_much(data, 0):
+            raise self._container.damaged("it has more in it than Cloche writes")
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as exc:
             raise self._container.damaged(f"it has something else where JSON must be: {exc}") from None
+
+
+def _is_too_much(text: bytes, most_lines: int) -> bool:
+    """Whether JSON would take too much memory when it is read; commas in texts count too, which does not matter."""
+    values = text.count(b",") + text.count(b"[") + text.count(b"{")
+    return values > _MOST_VALUES or (most_lines > 0 and text.count(b"\n") > most_lines)
 
 
 def _variable_data(variable: SavedVariable) -> dict[str, Any]:

@@ -33,6 +33,7 @@ CREATE INDEX by_content ON entries (owner, sha256) WHERE data IS NULL;
 CREATE INDEX by_expiry ON entries (expires) WHERE expires IS NOT NULL;
 """
 _COLUMNS = "key, owner, version, size, sha256, written, expires"
+_ROWS, _LOCK = "entries.sqlite", "opening.lock"
 _PATIENCE = 30.0
 _ATTEMPTS = 20
 
@@ -47,7 +48,7 @@ class EmbeddedStore(Store):
         self, folder: str | os.PathLike[str], *, quota: Quota | None = None, clock: Callable[[], float] | None = None
     ) -> None:
         super().__init__(quota=quota, **({} if clock is None else {"clock": clock}))
-        self._folder = private_folder(Path(folder).absolute())
+        self._folder = _own_folder(Path(folder).absolute())
         self.url = f"sqlite://{self._folder}"
         self._blobs = BlobFolder(self._folder / "blobs")
         self._lock = threading.RLock()
@@ -205,12 +206,12 @@ class EmbeddedStore(Store):
                 _inherited.append(self._connection)
             self._connection, self._process = None, os.getpid()
         if self._connection is None:
-            with _only_one(self._folder / "opening.lock"):
+            with _only_one(self._folder / _LOCK):
                 self._connection = self._open()
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
-        path = self._folder / "entries.sqlite"
+        path = self._folder / _ROWS
         connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
             os.chmod(path, 0o600)
@@ -240,12 +241,29 @@ class EmbeddedStore(Store):
             raise StoreError(f"{self.url} cannot be used", cause=str(exc), remedy=remedy) from None
         except sqlite3.DatabaseError as exc:
             raise DamagedEntryError(
-                f"{self._folder / 'entries.sqlite'} is damaged",
+                f"{self._folder / _ROWS} is damaged",
                 cause=str(exc),
                 remedy="move the folder away; what is whole can be read with: sqlite3 entries.sqlite .recover",
             ) from None
         except OSError as exc:
             raise StoreError(f"{self.url} cannot be used", cause=str(exc)) from None
+
+
+def _own_folder(folder: Path) -> Path:
+    """`folder`, for us alone. One in which there is something else is not made so: it may be anybody's."""
+    try:
+        foreign = any(folder.iterdir()) and not (folder / _ROWS).exists() and not (folder / _LOCK).exists()
+    except FileNotFoundError:
+        foreign = False
+    except OSError as exc:
+        raise StoreError(f"{folder} cannot be used as a store", cause=exc.strerror) from None
+    if foreign:
+        raise StoreError(
+            f"{folder} cannot be used as a store",
+            cause="there is something else in it",
+            remedy=f"name a new folder, such as sqlite://{folder}/cloche-store",
+        )
+    return private_folder(folder)
 
 
 def _one(rows: sqlite3.Connection, key: str, owner: str) -> Entry | None:
