@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 REQUEST = (b">>> REQUEST_START <<<", b">>> REQUEST_END <<<")
 RESPONSE = (b">>> RESPONSE_START <<<", b">>> RESPONSE_END <<<")
 READY = b">>> REPL_READY <<<"
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 LONGEST_LINE = 4096
 """Outside of frames. What is longer is noise, and forgotten as it comes."""
 
@@ -21,9 +22,16 @@ class FrameTooLarge(ValueError):
     """More than was allowed for one frame."""
 
 
-def enclose(markers: tuple[bytes, bytes], text: str) -> list[bytes]:
-    """The pieces of one frame, to be written in this order. `text` is ASCII, without line ends."""
-    return [markers[0] + b"\n", text.encode("ascii"), b"\n" + markers[1] + b"\n"]
+def enclose(markers: tuple[bytes, bytes], *texts: bytes | str) -> list[bytes]:
+    """The pieces of one frame, to be written in this order. Together the texts are one line of ASCII."""
+    pieces = [text if isinstance(text, bytes) else text.encode("ascii") for text in texts]
+    return [markers[0] + b"\n", *pieces, b"\n" + markers[1] + b"\n"]
+
+
+def is_base64(data: bytes | bytearray) -> bool:
+    """Whether these bytes stand in JSON as they are: nothing in them needs an escape."""
+    bare = len(data) - data.count(b"=")
+    return len(data) % 4 == 0 and len(data) - bare <= 2 and not data[:bare].translate(None, _ALPHABET)
 
 
 class DelimitedReader:

@@ -140,8 +140,8 @@ class Interpreter:
         self._out, out = _os.pipe()
         self._err, err = _os.pipe()
         lifeline, self._life = _os.pipe()
-        _enlarge(down)
-        _enlarge(up)
+        enlarge(down)
+        enlarge(up)
         self.pid = _os.fork()
         if self.pid:
             for descriptor in (down, up, out, err, lifeline):
@@ -322,7 +322,7 @@ def _kill_quietly(target: int) -> None:
         pass
 
 
-def _enlarge(pipe: int) -> None:
+def enlarge(pipe: int) -> None:
     """Fewer turns for a large state. Linux has it; elsewhere, or past the user's share, it goes without."""
     import fcntl
 

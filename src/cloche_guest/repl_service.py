@@ -12,8 +12,8 @@ from cloche_guest.codes import PROTOCOL
 from cloche_guest.plain_json import dumps, loads
 from cloche_guest.preloads import PRELOAD_MODULES
 from cloche_guest.repl_files import Folder
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose
-from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded, TimeIsOver
+from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose, is_base64
+from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded, TimeIsOver, enlarge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Server:
             for is_frame, text in self._frames.feed(data):
                 if is_frame:
                     response = self._serve(text)
-                    self._write(enclose(RESPONSE, dumps(response)))
+                    self._write(enclose(RESPONSE, *_texts(response)))
                     del response
                     if self._ended:
                         self._interpreter, self._ended = self._start(), False
@@ -210,8 +210,8 @@ class Server:
         reply, state = interpreter.call("save_state", {"limit": limit, "partial": partial}, most=limit + CHUNK)
         result = reply.get("result") or {}
         errors = _pairs(result.get("errors"))
-        if result.get("saved") is True:
-            response["state"] = state.decode("ascii", "replace")
+        if result.get("saved") is True and is_base64(state):
+            response["state"] = state
         else:
             why = "; ".join(errors.values()) or str((reply.get("error") or {}).get("message") or "no reason was given")
             if response["error"] is None:
@@ -276,6 +276,17 @@ def describe(reply: dict[str, Any], stdout: str, stderr: str) -> dict[str, Any]:
     return _response(stdout, stderr + trace.rstrip("\n"), 1, ("%s: %s" % (kind, message)).rstrip(": "))
 
 
+def _texts(response: dict[str, Any]) -> list[bytes | str]:
+    """A response as JSON. A state is put in as it is: it is most of it, and there is nothing to escape in it."""
+    state = response["state"]
+    if state is None:
+        return [dumps(response)]
+    names = list(response)
+    at = names.index("state")
+    before, after = ({name: response[name] for name in part} for part in (names[:at], names[at + 1 :]))
+    return [dumps(before)[:-1] + ',"state":"', state, '",' + dumps(after)[1:]]
+
+
 def _pairs(found: Any) -> dict[str, str]:
     if type(found) is not list:
         return {}
@@ -284,14 +295,15 @@ def _pairs(found: Any) -> dict[str, str]:
 
 def _shortened(message: dict[str, Any]) -> str:
     """For the log: large texts by their beginning."""
-    brief = {
-        name: value[:LONGEST_LOGGED] + "... (%d characters)" % len(value)
-        if type(value) is str and len(value) > LONGEST_LOGGED
-        else value
-        for name, value in message.items()
-        if name != "displays"
-    }
+    brief = {name: _shortened_value(value) for name, value in message.items() if name != "displays"}
     return dumps(brief)
+
+
+def _shortened_value(value: Any) -> Any:
+    text = value.decode("ascii") if type(value) is bytes else value
+    if type(text) is str and len(text) > LONGEST_LOGGED:
+        return text[:LONGEST_LOGGED] + "... (%d characters)" % len(text)
+    return text
 
 
 def main(argv: list[str]) -> None:
@@ -307,6 +319,8 @@ def main(argv: list[str]) -> None:
     # Also as the first process of a container, where signals without a handler are lost.
     _signal.signal(_signal.SIGTERM, lambda number, frame: _os._exit(143))
     reader, writer = take_wire()
+    enlarge(reader)
+    enlarge(writer)
     null = _os.open("/dev/null", _os.O_RDWR)
     for target in (1, 2):
         _os.dup2(null, target)

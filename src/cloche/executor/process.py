@@ -25,7 +25,7 @@ from cloche.errors import ProtocolError, SessionLostError, StartError, Unsupport
 from cloche.executor.response import REPLRequest, REPLResponse, failed, read_response
 from cloche.executor.servers import NotAccepted, Server, timed_out
 from cloche.result import EXIT_CODES
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose
+from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose, is_base64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -219,7 +219,7 @@ class ServerProcess(Server):
         """Write a request and wait for its answer."""
         waiting = _Waiting(secrets.token_hex(8))
         large = sum(len(part) for part in (message["code"], message.get("state") or "")) > LARGE
-        pieces = enclose(REQUEST, await _perhaps_in_a_thread(large, json.dumps, {**message, "id": waiting.id}))
+        pieces = await _perhaps_in_a_thread(large, _enclose, {**message, "id": waiting.id})
         async with self._writing:
             if self.ended is not None or self._process is None or self._process.stdin is None:
                 raise NotAccepted(self.ended or "it was not started")
@@ -275,6 +275,15 @@ class ServerProcess(Server):
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
                 self._said = (self._said + await process.stderr.receive(CHUNK))[-TAIL:]
+
+
+def _enclose(message: dict[str, Any]) -> list[bytes]:
+    """A request. A state is put in as it is, where it needs no escapes."""
+    state = (message.get("state") or "").encode("utf-8", "backslashreplace")
+    if not state or not is_base64(state):
+        return enclose(REQUEST, json.dumps(message))
+    rest = {name: value for name, value in message.items() if name != "state"}
+    return enclose(REQUEST, json.dumps(rest)[:-1] + ', "state": "', state, '"}')
 
 
 async def _perhaps_in_a_thread(large: bool, function: Any, value: Any) -> Any:

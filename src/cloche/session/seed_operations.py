@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +9,7 @@ from cloche.errors import ProtocolError
 from cloche.session import replies
 from cloche.session.machine import Call
 from cloche.session.operations import Operation, slices
-
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+from cloche_guest.repl_frames import is_base64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,6 @@ class SaveText(Operation[SavedText]):
 
 def checked_text(data: bytes | bytearray, limit: int) -> str:
     """What a guest says is a state: base64 of a bounded size. What it holds, the host never looks at."""
-    if len(data) > limit or len(data) % 4 or _BASE64.fullmatch(data) is None:
+    if len(data) > limit or not is_base64(data):
         raise ProtocolError("the guest sent a state that is none", cause=f"{len(data)} bytes")
     return data.decode("ascii")
