@@ -12,7 +12,7 @@ from cloche_guest.codes import PROTOCOL
 from cloche_guest.plain_json import dumps, loads
 from cloche_guest.preloads import PRELOAD_MODULES
 from cloche_guest.repl_files import Folder
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose, is_base64
+from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded, TimeIsOver, enlarge
 
 TYPE_CHECKING = False
@@ -155,7 +155,10 @@ class Server:
     def _serve(self, text: bytes) -> dict[str, Any]:
         request: Any = None
         try:
+            text, state = cut_out_state(text)
             request = loads(text.decode("utf-8").strip())
+            if state is not None and type(request) is dict:
+                request["state"] = state
             problem = _problem(request)
         except (ValueError, RecursionError) as exc:
             problem = "it is not JSON: %s" % exc
@@ -228,7 +231,7 @@ def _problem(request: Any) -> str:
         return "it has no code"
     for name, kind in FIELDS.items():
         value = request.get(name)
-        if type(value) is not kind and not (value is None and name != "code"):
+        if type(value) is not kind and not (value is None and name != "code") and type(value) is not bytes:
             return "%s must be %s" % (name, {"str": "a string", "bool": "true or false"}[kind.__name__])
     limit = request.get("timeout")
     if limit is not None and (type(limit) not in (int, float) or not 0 < limit < 1e6):
@@ -242,9 +245,10 @@ def _response(stdout: str = "", stderr: str = "", exit_code: int = 1, error: str
     }  # fmt: skip
 
 
-def _restore(interpreter: Interpreter, state: str) -> str | None:
+def _restore(interpreter: Interpreter, state: bytes | str) -> str | None:
     """Why it could not be, if so."""
-    reply, _ = interpreter.call("load_state", {}, state.encode("utf-8", "replace"))
+    data = state if isinstance(state, bytes) else state.encode("utf-8", "replace")
+    reply, _ = interpreter.call("load_state", {}, data)
     error = reply.get("error")
     if error is not None:
         return str(error.get("message"))

@@ -25,8 +25,8 @@ class BadState(ValueError):
     """This text is no state, or cannot be read here."""
 
 
-def save(names: dict[str, Any], wanted: list[str], limit: int, partial: bool) -> tuple[str | None, list[list[str]]]:
-    """(text, [name, reason] of what could not be saved).
+def save(names: dict[str, Any], wanted: list[str], limit: int, partial: bool) -> tuple[bytes | None, list[list[str]]]:
+    """(text, in ASCII; [name, reason] of what could not be saved).
 
     Without `partial` all or nothing: the text is None when anything fails, and the one entry says why.
     """
@@ -46,7 +46,7 @@ def save(names: dict[str, Any], wanted: list[str], limit: int, partial: bool) ->
     return _save_what_can_be(names, chosen, limit)
 
 
-def _save_what_can_be(names: dict[str, Any], chosen: list[str], limit: int) -> tuple[str | None, list[list[str]]]:
+def _save_what_can_be(names: dict[str, Any], chosen: list[str], limit: int) -> tuple[bytes | None, list[list[str]]]:
     errors: list[list[str]] = []
     sizes: dict[str, int] = {}
     for name in chosen:
@@ -167,7 +167,7 @@ def reason(exc: BaseException, with_type: bool = False) -> str:
 # -- the text ----------------------------------------------------------------------------------
 
 
-def _encode(names: dict[str, Any], chosen: list[str]) -> str:
+def _encode(names: dict[str, Any], chosen: list[str]) -> bytes:
     import binascii
     import io
 
@@ -176,7 +176,7 @@ def _encode(names: dict[str, Any], chosen: list[str]) -> str:
     with buffer.getbuffer() as data:
         packed = _pack(data)
     del buffer
-    return binascii.b2a_base64(packed, newline=False).decode("ascii")
+    return binascii.b2a_base64(packed, newline=False)
 
 
 def _pack(data: memoryview) -> bytes:

@@ -25,7 +25,7 @@ from cloche.errors import ProtocolError, SessionLostError, StartError, Unsupport
 from cloche.executor.response import REPLRequest, REPLResponse, failed, read_response
 from cloche.executor.servers import NotAccepted, Server, timed_out
 from cloche.result import EXIT_CODES
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, enclose, is_base64
+from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -255,7 +255,7 @@ class ServerProcess(Server):
                 return
             for is_frame, data in self._frames.feed(chunk):
                 if is_frame:
-                    self._take(await _perhaps_in_a_thread(len(data) > LARGE, json.loads, data))
+                    self._take(await _perhaps_in_a_thread(len(data) > LARGE, _parse, data))
                 elif data == READY:
                     self._ready.set()
 
@@ -283,7 +283,15 @@ def _enclose(message: dict[str, Any]) -> list[bytes]:
     if not state or not is_base64(state):
         return enclose(REQUEST, json.dumps(message))
     rest = {name: value for name, value in message.items() if name != "state"}
-    return enclose(REQUEST, json.dumps(rest)[:-1] + ', "state": "', state, '"}')
+    return enclose(REQUEST, json.dumps(rest)[:-1] + ',"state":"', state, '"}')
+
+
+def _parse(frame: bytes) -> Any:
+    text, state = cut_out_state(frame)
+    message = json.loads(text)
+    if state is not None and type(message) is dict:
+        message["state"] = state
+    return message
 
 
 async def _perhaps_in_a_thread(large: bool, function: Any, value: Any) -> Any:

@@ -67,12 +67,12 @@ def read_response(message: Any, state_limit: int) -> REPLResponse:
     """A response that came over the wire. Raises `ProtocolError` for what is none."""
     if type(message) is not dict:
         raise ProtocolError("the server's response is not an object")
-    state = _optional_text(message, "state")
+    state = message.get("state")
     return REPLResponse(
         stdout=_text(message, "stdout"),
         stderr=_text(message, "stderr"),
         exit_code=_status(message.get("exit_code")),
-        state=None if state is None else checked_text(state.encode("utf-8", "replace"), state_limit),
+        state=None if state is None else _state(state, state_limit),
         files=_files(message.get("files", [])),
         error=_optional_text(message, "error"),
         state_errors=_reasons(message.get("state_errors")),
@@ -93,8 +93,15 @@ def _text(message: dict[str, Any], name: str) -> str:
 def _optional_text(message: dict[str, Any], name: str) -> str | None:
     if message.get(name) is None:
         return None
-    value = _text(message, name)
-    return value if name == "state" else value[:LONGEST_ERROR]
+    return _text(message, name)[:LONGEST_ERROR]
+
+
+def _state(value: Any, limit: int) -> str:
+    if type(value) is str:
+        value = value.encode("utf-8", "replace")
+    elif type(value) is not bytes:  # cut out of a large frame
+        raise _refuse("state", "not text")
+    return checked_text(value, limit)
 
 
 def _status(value: Any) -> int:
