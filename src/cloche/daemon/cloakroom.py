@@ -31,7 +31,7 @@ class Lease:
     backend: JailBackend
     policy: ExecutionPolicy
     id: str = field(default_factory=lambda: secrets.token_hex(8))
-    in_turn: anyio.Lock = field(default_factory=anyio.Lock)
+    in_turn: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     """Orders about its guest are carried out in the order in which they came: an end must not hit the next one."""
 
 

@@ -34,6 +34,8 @@ INTRODUCTION = 5.0
 """Seconds that a stranger has."""
 MOST_REQUESTS = 256
 """Under way at once; a client that asks for more is read no further until one is answered."""
+AT_ONCE = 1 << 16
+"""Bytes that are sent without asking whether there is room for them."""
 LAST_WORDS = 1.0
 """Seconds in which a client that is shown out can be told why."""
 UNAUTHORISED, FAILED, NO_METHOD, BAD_REQUEST, INTERNAL = -32001, -32000, -32601, -32600, -32603
@@ -53,8 +55,8 @@ class Connection:
     def __init__(self, daemon: Daemon, stream: Stream) -> None:
         self._daemon = daemon
         self._stream = stream
-        self._sending = anyio.Lock()
-        self._room = anyio.Semaphore(MOST_REQUESTS)
+        self._sending = anyio.Lock(fast_acquire=True)
+        self._room = anyio.Semaphore(MOST_REQUESTS, fast_acquire=True)
         self._frames = FrameReader(FIRST_FRAME, 0, "the client")
         self._asked: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
         self._next_id = 0
@@ -253,10 +255,13 @@ class Connection:
             frame["attachment"] = len(body)
         data = encode_frame(frame)
         async with self._sending:
-            if descriptors:
-                await self._stream.send_fds(data[:1], descriptors)
-                data = data[1:]
-            await self._stream.send(data)
+            # with all of a short answer: whoever waits for it is woken once
+            sent = self._stream.send_now(data[:AT_ONCE], descriptors or ())
+            if not sent and descriptors:
+                await self._stream.send_fds(data[:AT_ONCE], descriptors)
+                sent = min(len(data), AT_ONCE)
+            if sent < len(data):
+                await self._stream.send(data[sent:])
             if body is not None:
                 await self._stream.send(body)
 

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 from abc import ABC, abstractmethod
+from array import array
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +23,7 @@ from cloche.errors import MachineError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anyio.abc import UNIXSocketStream
 
@@ -36,6 +37,9 @@ _PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONN
 
 class Stream(Protocol):
     """A client's connection."""
+
+    def send_now(self, item: bytes, fds: Sequence[int] = ()) -> int:
+        """As much of it as goes at once, with all descriptors or with none; how many bytes went."""
 
     async def receive(self, max_bytes: int = 65536) -> bytes: ...
     async def send(self, item: bytes) -> None: ...
@@ -76,10 +80,10 @@ class SocketDoor(Door):
         passed.setblocking(False)
         return cls(await SocketListener.from_socket(passed))
 
-    async def accept(self) -> UNIXSocketStream:
+    async def accept(self) -> Stream:
         while True:
             try:
-                return await self._listener.accept()  # type: ignore[return-value]  # a Unix socket gives Unix streams
+                return _SocketStream(await self._listener.accept())  # type: ignore[arg-type]  # a Unix socket's are such
             except anyio.BrokenResourceError as exc:
                 if not isinstance(exc.__cause__, OSError) or exc.__cause__.errno not in _PASSING:
                     raise
@@ -87,6 +91,27 @@ class SocketDoor(Door):
 
     async def aclose(self) -> None:
         await self._listener.aclose()
+
+
+class _SocketStream:
+    """A client at the other end of a Unix socket. What can be sent at once does not go through the event loop."""
+
+    def __init__(self, stream: UNIXSocketStream) -> None:
+        self._stream = stream
+        self.raw = stream.extra(SocketAttribute.raw_socket)
+        self.receive = stream.receive
+        self.send = stream.send
+        self.send_fds = stream.send_fds
+        self.aclose = stream.aclose
+
+    def send_now(self, item: bytes, fds: Sequence[int] = ()) -> int:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+        try:
+            return self.raw.sendmsg([item], rights)
+        except BlockingIOError:
+            return 0
+        except OSError as exc:
+            raise anyio.BrokenResourceError from exc
 
 
 class PipeDoor(Door):
@@ -135,6 +160,9 @@ class _PipeStream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+
+    def send_now(self, item: bytes, fds: Sequence[int] = ()) -> int:
+        return 0
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         data = await self._reader.read(max_bytes)
@@ -186,10 +214,10 @@ def passed_socket(environment: Mapping[str, str] = os.environ) -> socket.socket 
 
 def peer_of(stream: Stream) -> tuple[int | None, int | None]:
     """(user, process) at the other end, by the system's word; None where it has none."""
-    if not hasattr(socket, "SO_PEERCRED") or not hasattr(stream, "extra"):
+    if not hasattr(socket, "SO_PEERCRED") or not isinstance(stream, _SocketStream):
         return None, None
-    raw = stream.extra(SocketAttribute.raw_socket)
-    pid, uid, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("3i", stream.raw.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return uid, pid
 
 

@@ -60,7 +60,7 @@ class PooledSession:
     kept: KeptSession | None = None
     unkeepable: bool = False
     """It has something that cannot be set aside; looked at again when it has been used."""
-    gate: anyio.Lock = field(default_factory=anyio.Lock)
+    gate: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
 
     @property
     def owner(self) -> str:

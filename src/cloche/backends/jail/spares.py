@@ -94,10 +94,13 @@ class Spares:
         """When one was last asked for."""
         return self._last_claim
 
-    def claim(self, limits: Limits) -> Spare | None:
-        """A spare, or None when there is none; either way more are made in the background."""
+    def claim(self, limits: Limits, *, at_once: bool = False) -> Spare | None:
+        """A spare, or None when there is none; either way more are made in the background. `at_once`: whoever finds
+        none comes again for the same session, and is counted then."""
         now = time.monotonic()
         with self._lock:
+            if at_once and not self._ready:
+                return None
             self.limits = limits
             self.demand.note(now)
             self._last_claim = now
@@ -188,6 +191,8 @@ class Spares:
         try:
             seat.answer()
             channel.pid  # noqa: B018 - looked up now, so that whoever claims it need not
+            if seat.group is not None:
+                seat.group.gauges.open_all()
         except ClocheError:  # the jail ended meanwhile
             _discard((seat, channel))
             return None
@@ -218,14 +223,14 @@ class Stock:
         self._kinds: dict[str, Spares] = {}
         self._closed = False
 
-    def claim(self, options: dict[str, Any], limits: Limits) -> Spare | None:
+    def claim(self, options: dict[str, Any], limits: Limits, *, at_once: bool = False) -> Spare | None:
         """A session made ahead for these options, if there is one, within these limits."""
         if not self._broker.ready:
             self._broker.look(0)
         if not self._broker.ready:
             return None  # its imports come first
         spares = self._of(options)
-        return None if spares is None else spares.claim(limits)
+        return None if spares is None else spares.claim(limits, at_once=at_once)
 
     def take_after(self, other: Stock) -> None:
         """Have what that one has: whoever comes next is to find no difference."""

@@ -102,16 +102,33 @@ class Tenancy:
         assert isinstance(channel, JailChannel)
         self._seat = channel.seat
 
+    def claim(self, interpreter: Interpreter, policy: ExecutionPolicy) -> JailChannel | None:
+        """A worker that was made ahead, where one is at hand. Asks nobody, and never waits."""
+        mode = next(walls.candidates(interpreter), None)
+        if self._seat is not None or mode is not Mode.SEALED or policy.mounts:
+            return None
+        _refuse_weaker(interpreter, mode, policy)
+        layers = _active_layers(mode)
+        with houses.lease(interpreter, modules_of(policy), mode) as broker:
+            if broker.stock is None or not broker.standing:
+                return None
+            found = broker.stock.claim(_options(mode, layers, policy, None), Limits.of(policy), at_once=True)
+        if found is None:
+            return None
+        self._seat, channel = found
+        return _describe(channel, layers, policy, None)
+
     def open(
         self, interpreter: Interpreter, policy: ExecutionPolicy, workspace: Workspace, context: Any
     ) -> JailChannel:
         """A worker in the best wall that can be had, with its context, where that is kept there."""
         self._context = context
-        check_mounts(policy.mounts, trees_of(interpreter))
+        if policy.mounts:
+            check_mounts(policy.mounts, trees_of(interpreter))
         for mode in walls.candidates(interpreter):
             _refuse_weaker(interpreter, mode, policy)
-            layers = tuple(layer.name for layer in layers_of(mode) if layer.active)
-            options = _options(mode, layers, policy, workspace)
+            layers = _active_layers(mode)
+            options = _options(mode, layers, policy, None if workspace.private else str(workspace.root))
             if mode is Mode.CONFINED:
                 if self._ground is None:
                     self._ground = grounds.make(workspace, guest_user())
@@ -123,12 +140,23 @@ class Tenancy:
                 raise none_left(exc) or exc from None
             # what was asked for is on its way already: a wall that is still going up costs no time here
             if walls.stands(broker):
-                channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
-                channel.greeting = _greeting(policy, self._ground, limited="rlimits" in layers)
-                return channel
+                return _describe(channel, layers, policy, self._ground)
             channel.close()
             self.release()
         raise refusal(walls.failures(interpreter))
+
+
+def _active_layers(mode: Mode) -> tuple[str, ...]:
+    return tuple(layer.name for layer in layers_of(mode) if layer.active)
+
+
+def _describe(
+    channel: JailChannel, layers: tuple[str, ...], policy: ExecutionPolicy, ground: Ground | None
+) -> JailChannel:
+    """With what is told of it: to its user, and to the worker itself."""
+    channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
+    channel.greeting = _greeting(policy, ground, limited="rlimits" in layers)
+    return channel
 
 
 def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy) -> None:
@@ -154,7 +182,7 @@ def _refuse_weaker(interpreter: Interpreter, mode: Mode, policy: ExecutionPolicy
     )
 
 
-def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, workspace: Workspace) -> dict[str, Any]:
+def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, workspace: str | None) -> dict[str, Any]:
     """What a seat is made from. Equal options make equal seats: nothing in here is of one session alone but a folder
     of the host."""
     # A core of one byte: nothing is written, and no program of the host is started to take it. Whether CPU time is
@@ -165,8 +193,8 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     if mode is Mode.CONFINED:
         # queued signals are counted over all processes of the user: what the guest takes is not there for others
         return {**options, "limit_sigpending": 256}
-    if not workspace.private:
-        options["workspace"] = str(workspace.root)
+    if workspace is not None:
+        options["workspace"] = workspace
     return options | {
         **_quota(policy),
         "landlock": "landlock" in layers,
