@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
+import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,17 +18,21 @@ from benchmarks.reference import bare_start
 from benchmarks.row import Contender, Opener, Row, Sampler, Target
 from benchmarks.stopwatch import MICROSECONDS, timed
 from benchmarks.warm_jail import CELL
+from benchmarks.wire_client import WireClient
 from cloche import create_sandbox
 from cloche.backends.daemon.link import links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.daemon import lifecycle
 
+CLAIMS_IN_A_ROW = 4
 CELLS_A_ROUND = 50
 BRIDGES_A_ROUND = 200
 CELLS_OF_A_CLIENT = 20
+CELLS_BEFORE = 150
+"""In these the cells end that the flood began while it was alone."""
+CELLS_IN_A_FLOOD = 500
 FLOOD = 32
 """Sessions that one owner keeps busy."""
-BUSY = "for _ in range(2_000_000): pass"
 
 
 @contextmanager
@@ -52,18 +55,24 @@ def house() -> Iterator[Places]:
 
 @contextmanager
 def claimed() -> Iterator[Sampler]:
-    """Create a sandbox and have its first answer."""
+    """Create sandboxes and have the first answer of each, a few in a row: the first finds everybody asleep."""
     with house():
-        create_sandbox(backend="daemon").execute(CELL).check()
+        _claim_some()
 
         def sample() -> Sequence[float]:
-            time.sleep(0.2)  # spares are made between claims, as between real ones
-            sandbox = create_sandbox(backend="daemon")
-            took = timed(lambda: sandbox.execute(CELL).check())
-            sandbox.destroy()
-            return [took]
+            time.sleep(0.4)  # spares are made between claims, as between real ones
+            return _claim_some()
 
         yield sample
+
+
+def _claim_some() -> list[float]:
+    sandboxes = [create_sandbox(backend="daemon") for _ in range(CLAIMS_IN_A_ROW)]
+    try:
+        return [timed(lambda: sandbox.execute(CELL).check()) for sandbox in sandboxes]  # noqa: B023 - called at once
+    finally:
+        for sandbox in sandboxes:
+            sandbox.destroy()
 
 
 @contextmanager
@@ -89,32 +98,8 @@ def bridge_calls() -> Iterator[Sampler]:
         yield sample
 
 
-class _Client:
-    """A client of the daemon's wire, with one session."""
-
-    def __init__(self, places: Places, owner: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(places.socket))
-        self._lines = self._socket.makefile("rb")
-        self.call("auth", token=places.read_token(), owner=owner)
-        self._session = self.call("session.open")["session"]
-
-    def call(self, method: str, **params: Any) -> Any:
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        self._socket.sendall(json.dumps(message).encode() + b"\n")
-        reply = json.loads(self._lines.readline())
-        if "error" in reply:
-            raise RuntimeError(reply["error"]["message"])
-        return reply["result"]
-
-    def run(self, code: str) -> None:
-        result = self.call("session.execute", session=self._session, code=code)
-        if not result["success"]:
-            raise RuntimeError(result["error"])
-
-    def close(self) -> None:
-        self._lines.close()
-        self._socket.close()
+def _enter(places: Places, owner: str) -> WireClient:
+    return WireClient(places.socket, places.read_token() or "", owner)
 
 
 def throughput(count: int) -> Opener:
@@ -123,11 +108,11 @@ def throughput(count: int) -> Opener:
     @contextmanager
     def open_clients() -> Iterator[Sampler]:
         with house() as places, ThreadPoolExecutor(count) as threads, ExitStack() as stack:
-            clients = [_Client(places, f"owner {number}") for number in range(count)]
+            clients = [_enter(places, f"owner {number}") for number in range(count)]
             for client in clients:
                 stack.callback(client.close)
 
-            def work(client: _Client) -> None:
+            def work(client: WireClient) -> None:
                 for _ in range(CELLS_OF_A_CLIENT):
                     client.run(CELL)
 
@@ -141,45 +126,72 @@ def throughput(count: int) -> Opener:
     return open_clients
 
 
-def _worst_of(client: _Client) -> float:
-    """The slow end of a modest owner's cells."""
-    times = sorted(timed(lambda: client.run(CELL)) for _ in range(CELLS_A_ROUND))
-    return times[-1]
+def _slow_end_of(client: WireClient) -> float:
+    """The 99th percentile of a modest owner's cells, once it is known to be there."""
+    for _ in range(CELLS_BEFORE):
+        client.run(CELL)
+    times = sorted(timed(lambda: client.run(CELL)) for _ in range(CELLS_IN_A_FLOOD))
+    return times[CELLS_IN_A_FLOOD * 99 // 100 - 1]
+
+
+class _Flood:
+    """An owner that keeps many sessions busy when it is told to; a process of its own, as other owners are."""
+
+    def __init__(self, places: Places) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.flood", str(places.socket), str(FLOOD)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        self._wait("ready")
+
+    def _wait(self, word: str) -> None:
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline().strip()
+        if said != word:
+            raise RuntimeError(f"the flood said {said!r}, not {word!r}")
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(word + "\n")
+
+    @contextmanager
+    def rising(self) -> Iterator[None]:
+        """While it rises, all of its sessions have a cell to run; afterwards none has."""
+        self._tell("rise")
+        self._wait("high")
+        try:
+            yield
+        finally:
+            self._tell("fall")
+            self._wait("low")
+
+    def close(self) -> None:
+        self._process.communicate()
 
 
 @contextmanager
 def beside_a_flood() -> Iterator[Sampler]:
-    """A modest owner's cells while another keeps many sessions busy."""
+    """A modest owner's cells while another keeps many sessions busy; quiet between the samples."""
     with house() as places, ExitStack() as stack:
-        modest = _Client(places, "modest")
+        modest = _enter(places, "modest")
         stack.callback(modest.close)
-        over = threading.Event()
+        flood = _Flood(places)
+        stack.callback(flood.close)
 
-        def flood(client: _Client) -> None:
-            while not over.is_set():
-                client.run(BUSY)
+        def sample() -> Sequence[float]:
+            with flood.rising():
+                return [_slow_end_of(modest)]
 
-        floods = [_Client(places, "greedy") for _ in range(FLOOD)]
-        threads = [threading.Thread(target=flood, args=(client,)) for client in floods]
-        for thread in threads:
-            thread.start()
-        try:
-            yield lambda: [_worst_of(modest)]
-        finally:
-            over.set()
-            for thread in threads:
-                thread.join()
-            for client in floods:
-                client.close()
+        yield sample
 
 
 @contextmanager
 def in_quiet() -> Iterator[Sampler]:
     """The same owner alone."""
     with house() as places:
-        client = _Client(places, "modest")
+        client = _enter(places, "modest")
         try:
-            yield lambda: [_worst_of(client)]
+            yield lambda: [_slow_end_of(client)]
         finally:
             client.close()
 
@@ -209,7 +221,7 @@ ROWS = (
     Row(
         name="daemon.claim",
         unit="ms",
-        what="a session of the daemon, to its first answer",
+        what="a session of the daemon, to its first answer; four in a row",
         ours=claimed,
         reference=bare_start(),
         peer=jupyter_kernel.fresh_kernel(),
@@ -242,7 +254,7 @@ ROWS = (
     Row(
         name="daemon.fairness",
         unit="ms",
-        what="the slowest of 50 cells of one owner while another floods the house",
+        what="p99 of 500 cells of one owner while another floods the house",
         ours=beside_a_flood,
         reference=Contender("the same in quiet", in_quiet),
         peer=Contender("the same in quiet", in_quiet),

@@ -21,6 +21,7 @@ from cloche.errors import (
     UnknownSessionError,
 )
 from cloche.pool import BlockingPool, OwnerQuota, Pool, PooledSession, PoolLimits
+from cloche.pool.fair_queue import FairQueue
 
 NATIVE = {"backend": "native"}
 
@@ -149,6 +150,24 @@ def test_one_owner_alone_cannot_take_every_turn() -> None:
             await until(lambda: pool.stats()["running"] == 1)
             assert await value(modest, "6 * 7") == "42"
             group.cancel_scope.cancel()
+
+
+def test_owners_who_are_there_share_the_processors_and_one_alone_has_them_all() -> None:
+    async def work() -> None:
+        queue = FairQueue(4, 10, "a cell", spare=1, shared=2)
+        for _ in range(3):
+            await queue.enter("greedy", 0)
+        await queue.enter("modest", 0)
+        queue.leave("modest")  # it may be back any moment
+        for _ in range(3):
+            queue.leave("greedy")
+        await queue.enter("greedy", 0)
+        with pytest.raises(AdmissionError):
+            await queue.enter("greedy", 0)
+        await queue.enter("modest", 0)
+        assert (queue.held_by("greedy"), queue.held_by("modest")) == (1, 1)
+
+    anyio.run(work)
 
 
 def test_a_cell_that_waits_for_a_model_gives_its_turn_to_others() -> None:

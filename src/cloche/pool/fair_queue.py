@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 import anyio
 
 from cloche.errors import AdmissionError
+
+PRESENT = 1.0
+"""Seconds for which an owner counts after it has given a place back: the next request may come any moment."""
 
 
 class _Waiter:
@@ -20,10 +24,13 @@ class _Waiter:
 class FairQueue:
     """`places` in all. A flood of requests by one owner delays that owner, and hardly the others."""
 
-    def __init__(self, places: int, waiting: int, what: str, *, spare: int = 0) -> None:
-        """`spare`: places that one owner alone cannot take, so that the next one who comes need not wait."""
+    def __init__(self, places: int, waiting: int, what: str, *, spare: int = 0, shared: int | None = None) -> None:
+        """`spare`: places that one owner alone cannot take, so that the next one who comes need not wait.
+        `shared`: so much is there behind the places, and is divided among the owners who have come lately."""
         self._places = places
         self._most_of_one = max(1, places - spare)
+        self._shared = shared
+        self._seen: dict[str, float] = {}  # when an owner last had a place; of those who may count as present
         self._most_waiting = waiting
         self._what = what
         self._taken: dict[str, int] = {}
@@ -52,7 +59,7 @@ class FairQueue:
 
     async def enter(self, owner: str, wait_ms: int) -> None:
         """Take a place, or raise `AdmissionError`."""
-        if self.taken < self._places and owner not in self._queues and self.held_by(owner) < self._most_of_one:
+        if self.taken < self._places and owner not in self._queues and self.held_by(owner) < self._most_for(owner):
             self._take(owner)
             return
         queue = self._queues.setdefault(owner, deque())
@@ -84,6 +91,8 @@ class FairQueue:
 
     def leave(self, owner: str) -> None:
         """Give a place back; the next request is served."""
+        if self._shared is not None:
+            self._seen[owner] = time.monotonic()
         left = self._taken[owner] - 1
         if left:
             self._taken[owner] = left
@@ -91,6 +100,15 @@ class FairQueue:
             del self._taken[owner]
         self._serve()
         self._forget(owner)
+
+    def _most_for(self, owner: str) -> int:
+        """How many one owner may have now."""
+        if self._shared is None:
+            return self._most_of_one
+        since = time.monotonic() - PRESENT
+        self._seen = {name: seen for name, seen in self._seen.items() if seen > since}
+        present = {owner, *self._taken, *self._queues, *self._seen}
+        return self._most_of_one if len(present) == 1 else max(1, min(self._most_of_one, self._shared // len(present)))
 
     def _take(self, owner: str) -> None:
         self._taken[owner] = self._taken.get(owner, 0) + 1
@@ -100,7 +118,7 @@ class FairQueue:
     def _serve(self) -> None:
         """Whoever has fewest places; of those, whoever has waited longest for a turn."""
         while self.taken < self._places:
-            may = [name for name in self._queues if self.held_by(name) < self._most_of_one]
+            may = [name for name in self._queues if self.held_by(name) < self._most_for(name)]
             if not may:
                 return
             owner = min(may, key=lambda name: (self.held_by(name), self._served.get(name, 0)))

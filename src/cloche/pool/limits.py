@@ -27,7 +27,10 @@ class PoolLimits:
     sessions: int = _limit(64, "Live sessions at once; those set aside do not count.", minimum=1)
     running: int = field(
         default_factory=_running,
-        metadata={"doc": "Cells that run at once; more wait their turn, owner by owner.", "minimum": 1},
+        metadata={
+            "doc": "Cells that run at once; more wait their turn. Owners who are there together share the processors.",
+            "minimum": 1,
+        },
     )
     waiting: int = _limit(256, "Requests of one owner that may wait for a place.", minimum=0)
     wait_ms: int = _limit(10_000, "How long a request waits for a place.", minimum=0)

@@ -58,7 +58,8 @@ class Pool:
         self._accounts: dict[str, Account] = {}
         self._sessions: dict[str, PooledSession] = {}
         self._places = FairQueue(self.limits.sessions, self.limits.waiting, "a session")
-        self._processors = FairQueue(self.limits.running, self.limits.waiting, "a cell", spare=1)
+        running, waiting = self.limits.running, self.limits.waiting
+        self._processors = FairQueue(running, waiting, "a cell", spare=1, shared=max(1, running // 2))
         self.turns = Turns(self._processors, self.limits.wait_ms)
         self._shelf = Shelf(self.limits.kept_bytes)
         self._group: TaskGroup | None = None
