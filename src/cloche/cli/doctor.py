@@ -28,6 +28,8 @@ TEST_BACKEND = "fake"
 EXTRAS = {
     "log": "structured log events through structlog",
     "pyodide": "the pyodide wall, which runs in Deno",
+    "redis": "sessions and other state in a Redis server",
+    "s3": "sessions and other state in a bucket",
     "wasm": "the wasm wall: wasmtime, and componentize-py to build its guest",
 }
 """What each optional extra is for; those for development are left out."""
