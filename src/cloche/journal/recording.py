@@ -6,6 +6,7 @@ session is captured and resumed are written once, as generators that say what to
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Generator
@@ -247,8 +248,6 @@ class Recorder(Witness):
         return await ask_async(self._sandbox, self._capture_steps())
 
     def _capture_steps(self) -> Asking[SessionFile]:
-        from cloche import __version__
-
         sandbox = self._sandbox
         snapshot: Snapshot = yield Ask("snapshot", (self._last,))
         self._last = snapshot  # the next one need only send what has changed
@@ -264,7 +263,7 @@ class Recorder(Witness):
             name=self.name,
             created=self._created,
             saved=time.time(),
-            cloche=__version__,
+            cloche=_own_version(),
             backend=sandbox.backend,
             isolation=sandbox.isolation.name,
             versions=versions,
@@ -347,6 +346,17 @@ def _collect_steps() -> Asking[tuple[dict[str, bytes], list[Skipped]]]:
         found[info.path] = data
         room -= len(data)
     return found, left_out
+
+
+@functools.cache
+def _own_version() -> str:
+    """From the record of the installation: the package's root knows all layers, and those above must not be needed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("cloche")
+    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"
 
 
 def _message(error: BaseException) -> str:
