@@ -187,6 +187,24 @@ def test_a_fault_in_one_request_fails_that_request_alone(tmp_path: Path) -> None
         assert client.call("ping")["pid"] > 0
 
 
+# -- somebody else --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_another_user_gets_no_answer_even_with_the_token_and_a_socket_that_is_open_to_all() -> None:
+    with tempfile.TemporaryDirectory() as folder, prepared_daemon(Path(folder), "pass") as places:
+        token = places.read_token()
+        Path(folder).chmod(0o711)
+        places.socket.chmod(0o666)
+        os.seteuid(65534)
+        try:
+            stranger = ForeignClient(places.socket)
+        finally:
+            os.seteuid(0)
+        with stranger, pytest.raises((EOFError, ConnectionResetError, BrokenPipeError)):
+            stranger.call("auth", token=token)
+
+
 # -- processes ------------------------------------------------------------------------------------
 
 

@@ -55,7 +55,8 @@ def test_the_command_starts_it_uses_it_and_stops_it(places: Places) -> None:
     assert (status["running"], status["responsive"], status["pid"]) == (True, True, pid)
     used = json.loads(command(places, "run", "--json", "-c", "print(1)").stdout)
     assert used["stdout"] == "1\n"
-    assert json.loads(command(places, "daemon", "status", "--json").stdout)["pool"]["live"] == 0
+    pool = json.loads(command(places, "daemon", "status", "--json").stdout)["pool"]
+    assert (pool["lent"], pool["live"]) == (1, 0)
     assert command(places, "daemon", "stop").returncode == 0
     until_gone(pid)
     assert command(places, "daemon", "status").returncode == 1
@@ -64,6 +65,7 @@ def test_the_command_starts_it_uses_it_and_stops_it(places: Places) -> None:
 
 def test_auto_takes_a_daemon_that_answers(house: Places) -> None:
     with cloche.create_sandbox() as sandbox:
+        assert isinstance(sandbox, cloche.DaemonClientSandbox)
         assert sandbox.backend == "daemon"
         assert sandbox.execute("6 * 7").value == "42"
 

@@ -129,6 +129,7 @@ class LendingDesk:
         counting = None if group is None else {"version": group.gauges.version, "memory": group.gauges.memory}
         descriptors = [ends.wire.fileno(), ends.stdout, ends.stderr, *handles, *gauges.values()]
         self._channels[number] = _Lent(lease, channel)
+        self._pool.metrics["lent"] += 1
         uid, gid = channel.seat.broker.user
         said = {
             "channel": number, "lease": lease.id, "pid": channel.pid, "isolation": channel.isolation.name,
