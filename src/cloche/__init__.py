@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     )
     from cloche.executor import REPLExecutor, REPLHealth, REPLResponse, REPLSettings
     from cloche.factory import UNSET, backend_names, create_async_sandbox, create_sandbox, run
+    from cloche.guardrails.unicode import Replacement, Sanitized, sanitize_code_unicode
+    from cloche.guardrails.visitor import ASTSecurityVisitor, Violation
     from cloche.isolation import Isolation, Layer
     from cloche.jail import JailSandbox
     from cloche.logger import SandboxLogger
@@ -66,18 +68,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "UNSET", "AdmissionError", "AsyncSandbox", "Availability", "Backend", "BackendUnavailableError", "BaseSandbox",
-    "BinaryMissingError", "BranchCopy", "BranchError", "BusyError", "CallTimeoutError", "Channel", "ClocheError",
-    "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox", "DamagedEntryError", "DetachedSession",
-    "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo",
-    "GuestVersions", "Isolation", "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount",
-    "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
-    "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError", "RemoteObject", "RequestError",
-    "SandboxConfig", "SandboxLogger", "SandboxResult", "SessionClosedError", "SessionError", "SessionFileError",
-    "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "StoreError",
-    "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
-    "ValueTransferError", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
-    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "UNSET", "ASTSecurityVisitor", "AdmissionError", "AsyncSandbox", "Availability", "Backend",
+    "BackendUnavailableError", "BaseSandbox", "BinaryMissingError", "BranchCopy", "BranchError", "BusyError",
+    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError",
+    "DaemonClientSandbox", "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError",
+    "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "GuestVersions", "Isolation", "IsolationError",
+    "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError",
+    "PyodideSandbox", "PythonSandbox", "QuotaError", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings",
+    "ReentrantCallError", "RemoteObject", "Replacement", "RequestError", "SandboxConfig", "SandboxLogger",
+    "SandboxResult", "Sanitized", "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError",
+    "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "StoreError", "UnknownBackendError",
+    "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "Violation",
+    "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
+    "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python", "sanitize_code_unicode",
 ]  # fmt: skip
 
 _HOMES = {
@@ -85,6 +88,8 @@ _HOMES = {
     "config": ("SandboxConfig", "load_config"),
     "executor": ("REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings"),
     "factory": ("UNSET", "backend_names", "create_async_sandbox", "create_sandbox", "run"),
+    "guardrails.unicode": ("Replacement", "Sanitized", "sanitize_code_unicode"),
+    "guardrails.visitor": ("ASTSecurityVisitor", "Violation"),
     "isolation": ("Isolation", "Layer"),
     "jail": ("JailSandbox",),
     "logger": ("SandboxLogger",),
