@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from cloche.session.operations import GuestVersions
     from cloche.session.witness import Witness
     from cloche.session.workspace import FileInfo
-    from cloche.snapshot import Skipped, Snapshot
+    from cloche.snapshot import Skipped, Snapshot, SnapshotEntry, SnapshotPiece
     from cloche.wasm import PythonSandbox, run_untrusted_python
     from cloche_guest.values import RemoteObject
 
@@ -70,17 +70,17 @@ __version__ = "0.1.0"
 __all__ = [
     "UNSET", "ASTSecurityVisitor", "AdmissionError", "AsyncSandbox", "Availability", "Backend",
     "BackendUnavailableError", "BaseSandbox", "BinaryMissingError", "BranchCopy", "BranchError", "BusyError",
-    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError",
-    "DaemonClientSandbox", "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError",
-    "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "GuestVersions", "Isolation", "IsolationError",
-    "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError",
-    "PyodideSandbox", "PythonSandbox", "QuotaError", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings",
-    "ReentrantCallError", "RemoteObject", "Replacement", "RequestError", "SandboxConfig", "SandboxLogger",
-    "SandboxResult", "Sanitized", "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError",
-    "SessionSandbox", "Skipped", "Snapshot", "SnapshotError", "StartError", "StoreError", "UnknownBackendError",
-    "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "Violation",
-    "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox",
-    "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python", "sanitize_code_unicode",
+    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox",
+    "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy",
+    "ExecutionTimeoutError", "FileInfo", "GuestVersions", "Isolation", "IsolationError", "JailSandbox", "Layer",
+    "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox",
+    "QuotaError", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError", "RemoteObject",
+    "Replacement", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "Sanitized", "SessionClosedError",
+    "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotEntry",
+    "SnapshotError", "SnapshotPiece", "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError",
+    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "Violation", "WaitingCopy", "Witness",
+    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
+    "load_config", "run", "run_untrusted_python", "sanitize_code_unicode",
 ]  # fmt: skip
 
 _HOMES = {
@@ -105,7 +105,7 @@ _HOMES = {
     "session.operations": ("GuestVersions",),
     "session.witness": ("Witness",),
     "session.workspace": ("FileInfo",),
-    "snapshot": ("Skipped", "Snapshot"),
+    "snapshot": ("Skipped", "Snapshot", "SnapshotEntry", "SnapshotPiece"),
     "wasm": ("PythonSandbox", "run_untrusted_python"),
 }
 _WHERE = {name: f"cloche.{module}" for module, names in _HOMES.items() for name in names}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _MAGIC = b"CLSN"
 _VERSION = 2
 _HEAD = struct.Struct(">4sBI")
+_MOST_HEAD = 1 << 26
+"""Bytes: names of a million variables. What a program reads of a stranger's file has to end somewhere."""
 _LANES = 2  # hashing is all that is done side by side
 _LEAST_HELD = 1 << 12
 """Bytes. It is not worth asking whether a smaller piece has changed."""
@@ -30,7 +32,7 @@ class Skipped:
     reason: str
 
 
-class Piece:
+class SnapshotPiece:
     """Some bytes of a snapshot. They are shared by all snapshots in which they are the same."""
 
     __slots__ = ("_digest", "data")
@@ -43,13 +45,13 @@ class Piece:
         return len(self.data)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Piece) and self.data == other.data
+        return isinstance(other, SnapshotPiece) and self.data == other.data
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        return f"<Piece of {len(self)} bytes>"
+        return f"<SnapshotPiece of {len(self)} bytes>"
 
     @property
     def digest(self) -> str:
@@ -60,15 +62,15 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SnapshotEntry:
     """Variables that were saved together: one, or several that share objects. Its bytes are the guest's."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
-    stream: tuple[Piece, ...]
-    buffers: tuple[tuple[bool, tuple[Piece, ...]], ...] = ()
+    stream: tuple[SnapshotPiece, ...]
+    buffers: tuple[tuple[bool, tuple[SnapshotPiece, ...]], ...] = ()
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[SnapshotPiece]:
         """All of them, in the order in which they travel."""
         yield from self.stream
         for _, pieces in self.buffers:
@@ -84,7 +86,7 @@ class Entry:
 class Snapshot:
     """Saved variables. The host knows their names, types and sizes; it carries the rest and never looks inside."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SnapshotEntry, ...]
     skipped: tuple[Skipped, ...] = ()
     python: str = ""
     """The version of the interpreter that saved them."""
@@ -101,12 +103,12 @@ class Snapshot:
         """Bytes of all entries together."""
         return sum(entry.size for entry in self.entries)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[SnapshotPiece]:
         """All pieces, in the order in which they travel."""
         for entry in self.entries:
             yield from entry.pieces()
 
-    def held(self) -> dict[str, Piece]:
+    def held(self) -> dict[str, SnapshotPiece]:
         """By their digests: pieces that need not be sent again when this is the base of a save."""
         found = [piece for piece in self.pieces() if len(piece) >= _LEAST_HELD]
         _digest_all(found)
@@ -115,7 +117,7 @@ class Snapshot:
     def to_bytes(self) -> bytes:
         """A portable form: a head that says what there is, then the pieces, each once."""
         places: dict[str, int] = {}
-        kept: list[Piece] = []
+        kept: list[SnapshotPiece] = []
         _digest_all(list(self.pieces()))
         for piece in self.pieces():
             if piece.digest not in places:
@@ -150,28 +152,30 @@ class Snapshot:
             raise SnapshotError("these bytes are not a whole Cloche snapshot", cause=str(exc)) from None
 
 
-def assemble(listed: Iterable[Mapping[str, Any]], data: memoryview, held: Mapping[str, Piece]) -> tuple[Entry, ...]:
+def assemble(
+    listed: Iterable[Mapping[str, Any]], data: memoryview, held: Mapping[str, SnapshotPiece]
+) -> tuple[SnapshotEntry, ...]:
     """The entries that a guest listed: pieces by their size are in `data`, in order; others are named by digest.
 
     Raises KeyError, TypeError or ValueError for a list that does not fit.
     """
     at = 0
 
-    def take(marks: list[Any]) -> tuple[Piece, ...]:
+    def take(marks: list[Any]) -> tuple[SnapshotPiece, ...]:
         nonlocal at
         found = []
         for mark in marks:
             if type(mark) is str:
                 found.append(held[mark])
             elif type(mark) is int and 0 <= mark <= len(data) - at:
-                found.append(Piece(data[at : at + mark]))
+                found.append(SnapshotPiece(data[at : at + mark]))
                 at += mark
             else:
                 raise ValueError("a piece that is not there")
         return tuple(found)
 
     entries = tuple(
-        Entry(
+        SnapshotEntry(
             _texts(entry["names"]),
             _texts(entry["types"]),
             take(entry["stream"]),
@@ -184,7 +188,7 @@ def assemble(listed: Iterable[Mapping[str, Any]], data: memoryview, held: Mappin
     return entries
 
 
-def disassemble(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def disassemble(entries: Iterable[SnapshotEntry]) -> list[dict[str, Any]]:
     """As a guest is told what comes: sizes, in order."""
     return [
         {
@@ -198,7 +202,7 @@ def disassemble(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _digest_all(pieces: list[Piece]) -> None:
+def _digest_all(pieces: list[SnapshotPiece]) -> None:
     """Have all digests. Hashing leaves the interpreter free, so that two may go on side by side."""
     if sum(len(piece) for piece in pieces) < 1 << 23:
         return  # each is found when it is asked for
@@ -213,15 +217,17 @@ def _read(data: memoryview) -> dict[str, Any]:
         raise ValueError("they do not begin as one")
     if version != _VERSION:
         raise ValueError(f"it is of version {version}, this is Cloche for version {_VERSION}")
+    if size > _MOST_HEAD:
+        raise ValueError(f"its head has {size} bytes")
     at = _HEAD.size + 32
     text = bytes(data[at : at + size])
     if hashlib.sha256(text).digest() != bytes(data[_HEAD.size : at]):
         raise ValueError("its head is damaged")
     head = json.loads(text)
     at += size
-    pieces: list[Piece] = []
+    pieces: list[SnapshotPiece] = []
     for length, digest in head["pieces"]:
-        pieces.append(Piece(data[at : at + length]))
+        pieces.append(SnapshotPiece(data[at : at + length]))
         at += length
         if len(pieces[-1]) != length or type(digest) is not str:
             raise ValueError("it was cut off")
@@ -233,7 +239,7 @@ def _read(data: memoryview) -> dict[str, Any]:
             raise ValueError("its contents are damaged")
     return {
         "entries": tuple(
-            Entry(
+            SnapshotEntry(
                 _texts(entry["names"]),
                 _texts(entry["types"]),
                 _pick(pieces, entry["stream"]),
@@ -246,7 +252,7 @@ def _read(data: memoryview) -> dict[str, Any]:
     }
 
 
-def _pick(pieces: list[Piece], numbers: list[Any]) -> tuple[Piece, ...]:
+def _pick(pieces: list[SnapshotPiece], numbers: list[Any]) -> tuple[SnapshotPiece, ...]:
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("a piece that is not there")
     return tuple(pieces[number] for number in numbers)

@@ -36,6 +36,7 @@ class _Entry:
     def __init__(self, names: list[str], values: list[Any], variables: dict[str, Any]) -> None:
         self.names = names
         self.values = values
+        self.types: list[str] = []
         self.buffers: list[tuple[bool, list[Any]]] = []
         stream = Stream()
         pickler = make_pickler(stream, variables, self._keep)
@@ -116,7 +117,9 @@ def load(
 def _try_entry(names: list[str], values: list[Any], variables: dict[str, Any]) -> _Entry | str:
     """An entry, or why there is none: the objects' own code runs here."""
     try:
-        return _Entry(names, [_to_save(value) for value in values], variables)
+        entry = _Entry(names, [_to_save(value) for value in values], variables)
+        entry.types = [str(type(value).__name__)[:100] for value in values]
+        return entry
     except KeyboardInterrupt:  # the deadline
         raise
     except BaseException as exc:
@@ -163,6 +166,8 @@ def _join_shared(entries: list[_Entry], names: dict[str, Any]) -> list[_Entry]:
         together = [entries[number] for number in members]
         values = [value for entry in together for value in entry.values]
         made = _try_entry([name for entry in together for name in entry.names], values, names)
+        if isinstance(made, _Entry):
+            made.types = [kind for entry in together for kind in entry.types]
         # An object may let itself be written once only: better apart than not at all.
         joined.extend([made] if isinstance(made, _Entry) else together)
     return joined
@@ -225,8 +230,7 @@ def _list_pieces(entry: _Entry, held: frozenset[str], sent: list[Any]) -> dict[s
     for readonly, pieces in entry.buffers:
         buffers.append({"readonly": readonly, "pieces": marks[at : at + len(pieces)]})
         at += len(pieces)
-    types = [str(type(value).__name__)[:100] for value in entry.values]
-    return {"names": entry.names, "types": types, "stream": marks[: len(entry.pieces)], "buffers": buffers}
+    return {"names": entry.names, "types": entry.types, "stream": marks[: len(entry.pieces)], "buffers": buffers}
 
 
 def _check(listed: Any, size: int) -> None:

@@ -73,7 +73,7 @@ def test_what_public_functions_take_and_return_is_public():
                 mentioned |= set(re.findall(r"(?<!ast\.)\b[A-Z][A-Za-z]+\b", str(annotation)))
     known = {"Any", "Callable", "Mapping", "None", "Self", "Unset", "PathLike", "OnOutput", "Literal", "T", "True",
              "Logger", "EventSink", "BaseException", "TracebackType", "Path", "Exit", "Workspace", "SessionState",
-             "Outcome", "CodeType", "Iterable", "Iterator", "Counted", "Piece"}  # fmt: skip
+             "Outcome", "CodeType", "Iterable", "Iterator", "Counted"}  # fmt: skip
     assert mentioned - known - set(cloche.__all__) == set()
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cloche.errors import SessionFileError, SnapshotError
 from cloche.journal import SessionFile, read_summary
 from cloche.journal.container import MOST_MEMBERS
-from cloche.snapshot import Entry, Piece, Snapshot
+from cloche.snapshot import Snapshot, SnapshotEntry, SnapshotPiece
 
 
 def test_what_was_written_is_read(recorded: SessionFile, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_file_that_was_cut_is_refused(recorded: SessionFile, share: float) -> 
 def test_reading_a_hostile_state_runs_nothing_of_it_in_the_host(recorded: SessionFile, tmp_path: Path) -> None:
     """What is in the state would write a file, were it unpickled here."""
     bomb = b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR."
-    hostile = Snapshot((Entry(("x",), ("int",), (Piece(bomb),)),)).to_bytes()
+    hostile = Snapshot((SnapshotEntry(("x",), ("int",), (SnapshotPiece(bomb),)),)).to_bytes()
     data = altered(recorded, lambda manifest, parts: parts.update({"state.bin": hostile}))
     (tmp_path / "s.cloche").write_bytes(data)
     code = "import sys; from cloche.journal import SessionFile; SessionFile.read(sys.argv[1])"

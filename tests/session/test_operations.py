@@ -12,7 +12,7 @@ from cloche import ProtocolError, RequestError, SnapshotError, ValueTransferErro
 from cloche.session import operations
 from cloche.session.machine import Call, Finished
 from cloche.session.operations import context_call, outgoing, read_reply
-from cloche.snapshot import Entry, Piece, Snapshot
+from cloche.snapshot import Snapshot, SnapshotEntry, SnapshotPiece
 from cloche_guest.codes import BAD_STATE, INVALID_PARAMS, TOO_LARGE
 
 LIMIT = 1 << 20
@@ -148,7 +148,7 @@ def test_a_snapshot_that_is_not_what_it_lists_breaks_the_protocol(entries):
 
 
 def test_a_guest_cannot_make_a_snapshot_grow_by_naming_one_piece_often():
-    base = Snapshot((Entry(("a",), ("bytes",), (Piece(bytes(5000)),)),))
+    base = Snapshot((SnapshotEntry(("a",), ("bytes",), (SnapshotPiece(bytes(5000)),)),))
     operation = operations.TakeSnapshot(100_000, base)
     operation.call()
     digest = next(iter(base.held()))

@@ -10,15 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloche import Skipped, Snapshot, SnapshotError
-from cloche.snapshot import Entry, Piece
+from cloche.snapshot import SnapshotEntry, SnapshotPiece
 
 names = st.text(st.characters())
 several = st.lists(names, max_size=3).map(tuple)
-pieces = st.lists(st.builds(Piece, st.binary(max_size=50)), max_size=3).map(tuple)
+pieces = st.lists(st.builds(SnapshotPiece, st.binary(max_size=50)), max_size=3).map(tuple)
 snapshots = st.builds(
     Snapshot,
     entries=st.lists(
-        st.builds(Entry, several, several, pieces, st.lists(st.tuples(st.booleans(), pieces), max_size=2).map(tuple)),
+        st.builds(
+            SnapshotEntry, several, several, pieces, st.lists(st.tuples(st.booleans(), pieces), max_size=2).map(tuple)
+        ),
         max_size=3,
     ).map(tuple),
     skipped=st.lists(st.builds(Skipped, names, names), max_size=3).map(tuple),
@@ -104,6 +106,6 @@ def test_what_is_not_bytes_is_refused_as_no_snapshot(data):
 
 
 def test_pieces_that_are_equal_are_kept_once():
-    big = Piece(bytes(10_000))
-    entry = Entry(("a", "b"), ("x", "y"), (big,), ((False, (Piece(bytes(10_000)),)),))
+    big = SnapshotPiece(bytes(10_000))
+    entry = SnapshotEntry(("a", "b"), ("x", "y"), (big,), ((False, (SnapshotPiece(bytes(10_000)),)),))
     assert len(Snapshot((entry,)).to_bytes()) < 11_000

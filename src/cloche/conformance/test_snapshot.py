@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cloche.errors import SnapshotError
-from cloche.snapshot import Entry, Piece, Snapshot
+from cloche.snapshot import Snapshot, SnapshotEntry, SnapshotPiece
 
 if TYPE_CHECKING:
     from cloche.conformance.fixtures import OpenSandbox
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_snapshot_are_refused(sandbox: SessionSandbox, data: b
 def test_a_damaged_variable_costs_only_itself(sandbox: SessionSandbox, stream: bytes) -> None:
     sandbox.execute("x = 1; y = 2")
     whole = sandbox.snapshot()
-    damaged = Entry(("x",), ("int",), (Piece(stream),))
+    damaged = SnapshotEntry(("x",), ("int",), (SnapshotPiece(stream),))
     sandbox.execute("x = 3; y = 4")
     failed = sandbox.restore(Snapshot((damaged, *whole.entries[1:])))
     assert [item.name for item in failed] == ["x"]

@@ -65,7 +65,7 @@ class Callbacks:
         if on_rlm_query is not None:
             self._functions["rlm_query"] = on_rlm_query
         for name, tool in (tools or {}).items():
-            self._add_tool(name, tool)
+            self.add_tool(name, tool)
 
     @property
     def names(self) -> frozenset[str]:
@@ -77,7 +77,8 @@ class Callbacks:
         """Those with whose answer a cell is over."""
         return frozenset(tool["name"] for tool in self.descriptions if tool.get("ends"))
 
-    def _add_tool(self, name: str, tool: Any) -> None:
+    def add_tool(self, name: str, tool: Any) -> None:
+        """One more."""
         description, extra = "", {}
         if isinstance(tool, dict):
             extra = {key: tool[key] for key in ("ends", "stub") if tool.get(key)}

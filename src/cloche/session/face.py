@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cloche.errors import RequestError
 from cloche.session import operations
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from cloche.session.channel import Backend
     from cloche.session.live import LiveSession
     from cloche.session.witness import Witness
+    from cloche.session.workspace import Workspace
 
 
 class SessionFace:
@@ -72,6 +74,22 @@ class SessionFace:
         guest = self._session.guest
         ended = None if guest is None else guest.channel.reap(0)
         return None if ended is None else ended.describe()
+
+    def add_tools(self, tools: Mapping[str, Any]) -> None:
+        """More host functions, for a sandbox that has not been used yet."""
+        if self._session.guest is not None:
+            raise RequestError(
+                "this sandbox has begun, and its namespace has the functions that it was given",
+                remedy="give it the tools when you create it, or take one that was not used yet",
+            )
+        for name, tool in tools.items():
+            self._session.callbacks.add_tool(name, tool)
+        self._functions["tools"] = {**(self._functions.get("tools") or {}), **tools}
+
+    def files_now(self) -> Workspace:
+        """The files of the session as they are, also while a cell runs: a host function may look at them."""
+        guest = self._session.guest
+        return self._session.folder.workspace if guest is None else guest.channel.workspace
 
     def _begin_context(self, context: Any) -> operations.Operation[None]:
         """Take a context over, or refuse it before anything is changed: what has to be asked of the guest then."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cloche.errors import ProtocolError, RequestError, SnapshotError, ValueTransferError
 from cloche.session import replies
 from cloche.session.machine import Call, Finished
-from cloche.snapshot import Piece, Skipped, Snapshot, assemble, disassemble
+from cloche.snapshot import Skipped, Snapshot, SnapshotPiece, assemble, disassemble
 from cloche_guest.codes import BAD_STATE, TOO_LARGE
 from cloche_guest.values import TooLarge, decode, encode
 
@@ -165,7 +165,7 @@ class TakeSnapshot(Operation[Snapshot]):
     limit: int
     base: Snapshot | None = None
     name: str = "snapshot"
-    _held: dict[str, Piece] = field(init=False, default_factory=dict)
+    _held: dict[str, SnapshotPiece] = field(init=False, default_factory=dict)
 
     def call(self) -> Call:
         if self.base is not None:
