@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from cloche.factory import UNSET, backend_names, create_async_sandbox, create_sandbox, run
     from cloche.guardrails.unicode import Replacement, Sanitized, sanitize_code_unicode
     from cloche.guardrails.visitor import ASTSecurityVisitor, Violation
+    from cloche.inprocess import InProcessSandbox
     from cloche.isolation import Isolation, Layer
     from cloche.jail import JailSandbox
     from cloche.logger import SandboxLogger
@@ -72,15 +73,16 @@ __all__ = [
     "BackendUnavailableError", "BaseSandbox", "BinaryMissingError", "BranchCopy", "BranchError", "BusyError",
     "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox",
     "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy",
-    "ExecutionTimeoutError", "FileInfo", "GuestVersions", "Isolation", "IsolationError", "JailSandbox", "Layer",
-    "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox",
-    "QuotaError", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError", "RemoteObject",
-    "Replacement", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "Sanitized", "SessionClosedError",
-    "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotEntry",
-    "SnapshotError", "SnapshotPiece", "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError",
-    "UnknownSessionError", "UnsupportedError", "Usage", "ValueTransferError", "Violation", "WaitingCopy", "Witness",
-    "WorkspaceFileError", "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox",
-    "load_config", "run", "run_untrusted_python", "sanitize_code_unicode",
+    "ExecutionTimeoutError", "FileInfo", "GuestVersions", "InProcessSandbox", "Isolation", "IsolationError",
+    "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox", "PolicyError", "ProtocolError",
+    "PyodideSandbox", "PythonSandbox", "QuotaError", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings",
+    "ReentrantCallError", "RemoteObject", "Replacement", "RequestError", "SandboxConfig", "SandboxLogger",
+    "SandboxResult", "Sanitized", "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError",
+    "SessionSandbox", "Skipped", "Snapshot", "SnapshotEntry", "SnapshotError", "SnapshotPiece", "StartError",
+    "StoreError", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
+    "ValueTransferError", "Violation", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "sanitize_code_unicode",
 ]  # fmt: skip
 
 _HOMES = {
@@ -90,6 +92,7 @@ _HOMES = {
     "factory": ("UNSET", "backend_names", "create_async_sandbox", "create_sandbox", "run"),
     "guardrails.unicode": ("Replacement", "Sanitized", "sanitize_code_unicode"),
     "guardrails.visitor": ("ASTSecurityVisitor", "Violation"),
+    "inprocess": ("InProcessSandbox",),
     "isolation": ("Isolation", "Layer"),
     "jail": ("JailSandbox",),
     "logger": ("SandboxLogger",),

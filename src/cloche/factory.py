@@ -49,6 +49,7 @@ def _builtin_backends() -> dict[str, tuple[str, str]]:
         "pyodide": ("cloche.backends.pyodide.backend", "PyodideBackend"),
         "wasm": ("cloche.backends.wasm.backend", "WasmBackend"),
         "fake": ("cloche.testing", "FakeBackend"),
+        "inprocess": ("cloche.backends.inprocess.backend", "InProcessBackend"),
     }
 
 
@@ -231,6 +232,10 @@ def sandbox_type(backend: type[Backend]) -> type[SessionSandbox]:
         from cloche.jail import JailSandbox
 
         return JailSandbox
+    if backend.name == "inprocess":
+        from cloche.inprocess import InProcessSandbox
+
+        return InProcessSandbox
     if backend.name == "daemon":
         from cloche.remote import DaemonClientSandbox
 

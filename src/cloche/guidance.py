@@ -67,6 +67,11 @@ def guidance_for(
             "The package is not installed for the guest's interpreter: install it there, or choose another one with "
             "python=..."
         )
+    if kind == "GuardrailError":
+        return (
+            "The guard-rails let this code not run: use what the message names in its place, or run it behind a wall "
+            "(backend='jail'), where it may do this."
+        )
     if kind == "EOFError" and "no terminal" in exception.message:
         return (
             "There is no terminal behind input(): set a variable with set_variable() or write the value into the code."

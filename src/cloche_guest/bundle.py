@@ -85,20 +85,38 @@ WASM_MODULES = (
     "wasm.start",
 )
 REPL_MODULES = ("repl_frames", "repl_files", "repl_front", "repl_service")
+GUARDED_MODULES = ("guarded", "guarded.refusals")
+RESTRICTED_MODULES = (
+    "guarded.members",
+    "guarded.objects",
+    "guarded.builtins",
+    "guarded.policy",
+    "guarded.restricted",
+)
 FLAVOURS = {
+    "checked": ((*MODULES, *GUARDED_MODULES, "guarded.start"), "guarded.start", (), "guarded.start"),
     "guest": (MODULES, "start", (), "start"),
     "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
     "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
     "repl": (MODULES + REPL_MODULES, "repl_service", (), "repl_service"),
+    "restricted": (
+        (*MODULES, *GUARDED_MODULES, *RESTRICTED_MODULES, "guarded.restricted_start"),
+        "guarded.restricted_start",
+        (),
+        "guarded.restricted_start",
+    ),
     "stock": ((*MODULES, "wasm", "wasm.session", "wasm.stock"), "wasm.stock", (), "wasm.stock"),
     "wasm": ((*MODULES, "idle_loop", *WASM_MODULES), "wasm.start", (), "wasm.start"),
 }
 """What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""
 CONTROL = "--control"
-PACKAGES = ("jail", "wasm")
+PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
-INTERRUPTIBLE = ("values", "context_tools", "display", "pickling", "pieces", "state", "seed_state")
+INTERRUPTIBLE = (
+    "values", "context_tools", "display", "pickling", "pieces", "state", "seed_state",
+    "guarded.objects", "guarded.builtins",
+)  # fmt: skip
 DOCUMENTED = ("bridges", "context_tools", "display", "workbench")
 
 BOOT = """

@@ -148,7 +148,7 @@ def _split_tree(text: str, filename: str, flags: int) -> Cell:
         tree: Any = compile(text, filename, "exec", flags | _ONLY_TREE, True)
         body: tuple[CodeType, ...] = ()
         last = value = None
-        if tree.body and isinstance(tree.body[-1], _ast.Expr) and not _semicolon_after(tree.body[-1], text):
+        if tree.body and isinstance(tree.body[-1], _ast.Expr) and not semicolon_after(tree.body[-1], text):
             last = tree.body.pop()
         if tree.body:
             body = (compile(tree, filename, "exec", flags, True),)
@@ -217,7 +217,7 @@ def _is_a_whole_module(code: CodeType, first: CodeType) -> bool:
     return "__doc__" in code.co_names or ("__annotate__" in code.co_names and "__annotate__" in first.co_names)
 
 
-def _semicolon_after(last: Any, text: str) -> bool:
+def semicolon_after(last: Any, text: str) -> bool:
     """Whether a semicolon follows the last expression. No string can, so there `#` starts a comment."""
     lines = text.split("\n")[last.end_lineno - 1 :]
     lines[0] = lines[0].encode()[last.end_col_offset :].decode()

@@ -37,6 +37,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from cloche_guest.cells import Cell
+
     Attachment = list[Any] | None  # buffers
     Reply = tuple[dict[str, Any] | None, Attachment]
 
@@ -214,7 +216,7 @@ class Kernel:
         self.capture.begin(bool(params.get("live")))
         started, cpu = perf_counter(), process_time()
         try:
-            result = self._run(source, name)
+            result = self._run(params, name)
             result["elapsed_ms"] = (perf_counter() - started) * 1000
             result["cpu_ms"] = (process_time() - cpu) * 1000
             result["peak_bytes"] = _peak_bytes()
@@ -224,10 +226,14 @@ class Kernel:
             raise RequestFailed(INTERNAL_ERROR, type(exc).__name__) from None
         return result, None
 
-    def _run(self, source: str, name: str) -> dict[str, Any]:
+    def compile(self, params: dict[str, Any], name: str) -> Cell:
+        """The cell of a request. SyntaxError for code that is not to be run."""
+        return compile_cell(params["code"], name)
+
+    def _run(self, params: dict[str, Any], name: str) -> dict[str, Any]:
         value = None
         try:
-            cell = compile_cell(source, name)
+            cell = self.compile(params, name)
         except SyntaxError as exc:
             raised: BaseException | None = exc.with_traceback(None)
         else:
@@ -310,7 +316,7 @@ class Kernel:
     def validate(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Compile, never run."""
         try:
-            compile_cell(params["code"], "<sandbox>")
+            self.compile(params, "<sandbox>")
         except SyntaxError as exc:
             return {"valid": False, "message": str(exc.msg), "line": exc.lineno}, None
         return {"valid": True}, None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], kind: type[Kernel] = Kernel) -> None:
     """Run a session until the host goes away."""
     options = dict(zip(argv[1::2], argv[2::2]))
     reader, writer = take_wire()
@@ -25,17 +25,17 @@ def main(argv: list[str]) -> None:
         pipes = (int(out), int(err))
     if "--lifeline" in options:
         die_with_host(int(options["--lifeline"]))
-    serve(reader, writer, pipes)
+    serve(reader, writer, pipes, kind)
 
 
-def serve(reader: int, writer: int, pipes: tuple[int, int] | None) -> None:
+def serve(reader: int, writer: int, pipes: tuple[int, int] | None, kind: type[Kernel] = Kernel) -> None:
     """Be the kernel of a session over these descriptors. Never returns."""
-    kernel = prepare(reader, writer, pipes)
+    kernel = prepare(reader, writer, pipes, kind)
     kernel.serve()
     _os._exit(0)
 
 
-def prepare(reader: int, writer: int, pipes: tuple[int, int] | None) -> Kernel:
+def prepare(reader: int, writer: int, pipes: tuple[int, int] | None, kind: type[Kernel] = Kernel) -> Kernel:
     """The kernel of a session, which nobody has spoken to yet."""
     wire = Wire(reader, writer)
     capture: Any = OwnCapture(wire.notify) if pipes is None else PipeCapture(*pipes)
@@ -43,7 +43,7 @@ def prepare(reader: int, writer: int, pipes: tuple[int, int] | None) -> Kernel:
     sys.argv = [""]
     signals.install()
     _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
-    return Kernel(wire, capture)
+    return kind(wire, capture)
 
 
 def die_with_host(descriptor: int) -> None:

@@ -165,6 +165,9 @@ class NativeBackend(Backend):
         {"network_access", "threads", "subprocess", "site_packages", "links", "byte_names"}
     )
     options: ClassVar[tuple[str, ...]] = ("python",)
+    channel_type: ClassVar[type[NativeChannel]] = NativeChannel
+    flavour = "guest"
+    """Which guest it starts."""
 
     def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:
         self._python = python
@@ -185,7 +188,7 @@ class NativeBackend(Backend):
         return Isolation.PROCESS
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> NativeChannel:
-        interpreter = examine(self._python)
+        interpreter = examine(self._python, self.flavour)
         layers = tuple(layer.name for layer in native_layers() if layer.active)
         greeting = _greeting(interpreter, policy, limits="rlimits" in layers)
         try:
@@ -195,7 +198,7 @@ class NativeBackend(Backend):
         except OSError as exc:
             raise StartError(f"{interpreter.executable} could not be started", cause=str(exc)) from None
         wire.setblocking(False)
-        return NativeChannel(process, wire, out, err, workspace, layers, greeting)
+        return self.channel_type(process, wire, out, err, workspace, layers, greeting)
 
     @staticmethod
     def _spawn(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from cloche.conformance.facade import AsyncAsSync
+from cloche.conformance.guarded import why_left_out
 from cloche.factory import create_async_sandbox, create_sandbox, find_backend
 from cloche.pytest_plugin import chosen_backends
 
@@ -60,14 +61,22 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture
 def open_sandbox(cloche_backend: str, cloche_api: str, request: pytest.FixtureRequest) -> Iterator[OpenSandbox]:
-    """Makes sandboxes, with the arguments of `create_sandbox`; all are destroyed when the test is over."""
+    """Makes sandboxes, with the arguments of `create_sandbox`; all are destroyed when the test is over.
+
+    Where the backend has several forms, a fixture `cloche_options` says which one is under test.
+    """
     made: list[SessionSandbox] = []
+    cloche_options = request.getfixturevalue("cloche_options") if "cloche_options" in request.fixturenames else {}
+    if cloche_backend == "inprocess" and (reason := why_left_out(request.node, cloche_options.get("guard", "ast"))):
+        pytest.skip(reason)
     needed = _needed(request.node)
     if needed and (missing := needed.intersection(find_backend(cloche_backend).probe().lacking)):
         pytest.skip(f"the {cloche_backend} backend does not have {', '.join(sorted(missing))} on this machine")
 
     def make(*args: Any, **options: Any) -> SessionSandbox:
         options.setdefault("backend", cloche_backend)
+        if options["backend"] == cloche_backend:
+            options = {**cloche_options, **options}
         if cloche_api == "async":
             portal = request.getfixturevalue("portal")
             bare = portal.call(lambda: create_async_sandbox(*args, **options))

@@ -116,6 +116,10 @@ class Channel(ABC):
         """Requests that go before the next cell, for a guest that keeps files of its own: method, parameters, body."""
         return []
 
+    def remarks(self, code: Any) -> dict[str, Any]:
+        """What the guest is told about code that it is to run or to compile, beside the code."""
+        return {}
+
     def take_file(self, params: Any) -> None:
         """A guest that keeps files of its own tells what became of one. Raises `ProtocolError` for what is none."""
         raise ProtocolError("the guest called a method that does not exist", cause="'file'")

@@ -78,6 +78,8 @@ class Guest:
         pending, self.pending = self.pending, []
         if call.method == "execute":
             pending += [_errand(*told) for told in self.channel.errands()]
+        if call.method in ("execute", "validate"):
+            call.params.update(self.channel.remarks(call.params["code"]))
         return [*pending, call]
 
 

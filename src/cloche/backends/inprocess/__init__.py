@@ -1,0 +1,1 @@
+"""Guard-rails without a wall: checked code in a worker process, or in this one."""
