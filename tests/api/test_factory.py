@@ -277,7 +277,7 @@ def test_an_installed_package_can_add_a_backend(tmp_path):
     )
     assert done.stderr == ""
     assert done.stdout == textwrap.dedent("""\
-        ['daemon', 'fake', 'jail', 'lunar', 'native', 'pyodide', 'wasm']
+        ['daemon', 'fake', 'inprocess', 'jail', 'lunar', 'native', 'pyodide', 'wasm']
         LunarSandbox lunar ['tides'] Copernicus
         42
         unknown option of the lunar backend 'craters'; did you mean 'crater'?

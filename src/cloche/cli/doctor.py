@@ -29,6 +29,7 @@ EXTRAS = {
     "log": "structured log events through structlog",
     "pyodide": "the pyodide wall, which runs in Deno",
     "redis": "sessions and other state in a Redis server",
+    "restricted": "guard-rails by RestrictedPython, for the inprocess backend",
     "s3": "sessions and other state in a bucket",
     "wasm": "the wasm wall: wasmtime, and componentize-py to build its guest",
 }
