@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from cloche.errors import (
 )
 from cloche.pool import BlockingPool, OwnerQuota, Pool, PooledSession, PoolLimits
 from cloche.pool.fair_queue import FairQueue
+from cloche.pool.processors import Processors
 
 NATIVE = {"backend": "native"}
 
@@ -168,6 +170,38 @@ def test_owners_who_are_there_share_the_processors_and_one_alone_has_them_all() 
         assert (queue.held_by("greedy"), queue.held_by("modest")) == (1, 1)
 
     anyio.run(work)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+def test_an_owner_that_wants_more_than_its_share_is_kept_to_its_processors_while_others_are_there() -> None:
+    everywhere = os.sched_getaffinity(0)
+
+    class Sandbox:
+        def __init__(self, guest_pid: int) -> None:
+            self.guest_pid = guest_pid
+
+    async def work(guest: int) -> None:
+        sandbox = Sandbox(guest)
+        queue = FairQueue(4, 10, "a cell", spare=1, shared=2)
+        processors = Processors(queue)
+        await queue.enter("modest", 0)
+        await queue.enter("greedy", 0)
+        processors.assign("greedy", sandbox)
+        assert os.sched_getaffinity(guest) == everywhere  # it asks for nothing more
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.enter, "greedy", 10_000)
+            await anyio.wait_all_tasks_blocked()
+            processors.assign("greedy", sandbox)
+            assert os.sched_getaffinity(guest) < everywhere
+            queue.leave("greedy")
+        processors.assign("greedy", sandbox)
+        assert os.sched_getaffinity(guest) == everywhere
+
+    with subprocess.Popen(["sleep", "100"]) as process:
+        try:
+            anyio.run(work, process.pid)
+        finally:
+            process.kill()
 
 
 def test_a_cell_that_waits_for_a_model_gives_its_turn_to_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -92,7 +93,9 @@ class LendingDesk:
             # here and now, where that takes no time: a thread takes longer to be woken
             ready = None if given is not None or lease.in_turn.locked() else lease.backend.claim(policy)
             if ready is not None:
-                return self._hand_over(lease, ready)
+                with suppress(StartError):  # it has died this moment
+                    return self._hand_over(lease, ready)
+                await self._drop(ready)
             return await self._start(lease, policy, Workspace(Path(given or "/app"), private=given is None))
         except BaseException:
             await self._release({"lease": lease.id})
@@ -114,9 +117,13 @@ class LendingDesk:
             with anyio.CancelScope(shield=True):
                 given = await anyio.to_thread.run_sync(self._hand_over, lease, channel)
         except BaseException:
-            await anyio.to_thread.run_sync(channel.close)
+            await self._drop(channel)
             raise
         return given
+
+    async def _drop(self, channel: JailChannel) -> None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(channel.close)
 
     def _hand_over(self, lease: Lease, channel: JailChannel) -> Answer:
         """Waits for the handles of a session that is still being made."""

@@ -105,10 +105,20 @@ class FairQueue:
         """How many one owner may have now."""
         if self._shared is None:
             return self._most_of_one
+        present = self._present(owner)
+        return self._most_of_one if present == 1 else max(1, min(self._most_of_one, self._shared // present))
+
+    def _present(self, owner: str) -> int:
+        """How many are there, this one among them."""
         since = time.monotonic() - PRESENT
         self._seen = {name: seen for name, seen in self._seen.items() if seen > since}
-        present = {owner, *self._taken, *self._queues, *self._seen}
-        return self._most_of_one if len(present) == 1 else max(1, min(self._most_of_one, self._shared // len(present)))
+        return len({owner, *self._taken, *self._queues, *self._seen})
+
+    def crowd_of(self, owner: str) -> tuple[int, int] | None:
+        """Of an owner that wants more than its share while others are there: which of such it is, and how many
+        owners there are. None of any other."""
+        present = self._present(owner)
+        return (list(self._queues).index(owner), present) if owner in self._queues and present > 1 else None
 
     def _take(self, owner: str) -> None:
         self._taken[owner] = self._taken.get(owner, 0) + 1

@@ -118,7 +118,7 @@ class PooledSession:
     async def turn(self) -> AsyncIterator[AsyncSandbox]:
         """The sandbox, for one cell and what belongs to it; say afterwards what it cost."""
         self.pool.account(self.owner).check()
-        async with self._in_use() as sandbox, self.pool.turns.one(self.owner, sandbox.id):
+        async with self._in_use() as sandbox, self.pool.turns.one(self.owner, sandbox):
             yield sandbox
 
     def charge(self, result: SandboxResult) -> None:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from cloche.pool.processors import Processors
 from cloche.session.callbacks import calling_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from cloche.aio import AsyncSandbox
     from cloche.pool.fair_queue import FairQueue
 
 
@@ -57,12 +59,15 @@ class Turns:
         self._queue = queue
         self._wait_ms = wait_ms
         self._running: dict[int, _Turn] = {}
+        self._processors = Processors(queue)
 
     @asynccontextmanager
-    async def one(self, owner: str, sandbox_id: int) -> AsyncIterator[None]:
+    async def one(self, owner: str, sandbox: AsyncSandbox) -> AsyncIterator[None]:
         """A turn for the next cell of a sandbox."""
         turn = _Turn(self._queue, owner, self._wait_ms)
         await turn.take()
+        self._processors.assign(owner, sandbox)
+        sandbox_id = sandbox.id
         self._running[sandbox_id] = turn
         try:
             yield
