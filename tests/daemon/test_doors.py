@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from tests.daemon.foreign_client import enter
@@ -19,6 +21,7 @@ from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.daemon.doors import passed_socket
 from cloche.errors import MachineError
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 AS_SYSTEMD_DOES = (
     "import os, sys\n"
     "os.dup2(int(sys.argv[1]), 3)\n"
@@ -94,3 +97,11 @@ def test_something_else_than_a_listening_socket_is_refused() -> None:
         process.wait(30)
         assert process.stderr is not None
         assert b"no listening Unix stream socket" in process.stderr.read()
+
+
+def test_the_example_for_systemd_listens_where_clients_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOCKET_VARIABLE)
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.read(EXAMPLES / "cloche-daemon.socket")
+    assert unit["Socket"]["ListenStream"].replace("%h", os.path.expanduser("~")) == str(Places.default().socket)
+    assert (unit["Socket"]["SocketMode"], unit["Socket"]["DirectoryMode"]) == ("0600", "0700")
