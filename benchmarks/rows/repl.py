@@ -60,7 +60,8 @@ def carrying(size: Callable[[], int]) -> Opener:
 
             def there_and_back() -> None:
                 response = ask(code="", capture_state=True)
-                ask(code="", state=response.state)
+                if ask(code="print(value.nbytes)", state=response.state).stdout != f"{size()}\n":
+                    raise RuntimeError("the state did not come back")
 
             yield lambda: [timed(there_and_back)]
 

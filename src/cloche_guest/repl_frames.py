@@ -30,10 +30,15 @@ def enclose(markers: tuple[bytes, bytes], *texts: bytes | str) -> list[bytes]:
     return [markers[0] + b"\n", *pieces, b"\n" + markers[1] + b"\n"]
 
 
-def is_base64(data: bytes | bytearray) -> bool:
-    """Whether these bytes stand in JSON as they are: nothing in them needs an escape."""
-    padding = data.find(b"=")
-    return len(data) % 4 == 0 and (padding < 0 or padding >= len(data) - 2) and not data.translate(None, _ALPHABET)
+def is_base64(*pieces: bytes | bytearray) -> bool:
+    """Whether these bytes, one after the other, stand in JSON as they are: nothing in them needs an escape."""
+    size, padded = sum(map(len, pieces)), 0
+    for piece in pieces:
+        if piece.translate(None, _ALPHABET):
+            return False
+        padding = piece.find(b"=") if not padded else 0
+        padded += len(piece) - padding if padding >= 0 else 0
+    return size % 4 == 0 and padded <= 2
 
 
 def cut_out_state(frame: bytes) -> tuple[bytes, bytes | None]:

@@ -76,9 +76,9 @@ class Replies:
         self._open: tuple[dict[str, Any], list[bytes], int] | None = None
         self.most = 0  # raw bytes that the next answer may carry
 
-    def feed(self, data: bytes) -> list[tuple[dict[str, Any], bytes]]:
+    def feed(self, data: bytes) -> list[tuple[dict[str, Any], list[bytes]]]:
         """Raises ValueError for what is no message."""
-        found = []
+        found: list[tuple[dict[str, Any], list[bytes]]] = []
         start = 0
         while start < len(data):
             if self._open is not None:
@@ -89,7 +89,7 @@ class Replies:
                 self._open = (message, body, left - len(part))
                 if left == len(part):
                     self._open = None
-                    found.append((message, b"".join(body)))
+                    found.append((message, body))
                 continue
             end = data.find(b"\n", start)
             part = data[start : end if end >= 0 else len(data)]
@@ -103,7 +103,7 @@ class Replies:
                 self._parts, self._size = [], 0
         return found
 
-    def _begin(self, line: bytes, found: list[tuple[dict[str, Any], bytes]]) -> None:
+    def _begin(self, line: bytes, found: list[tuple[dict[str, Any], list[bytes]]]) -> None:
         message = loads(line.decode("utf-8"))
         if type(message) is not dict:
             raise ValueError("a message is no object")
@@ -113,7 +113,7 @@ class Replies:
         if size:
             self._open = (message, [], size)
         else:
-            found.append((message, b""))
+            found.append((message, []))
 
 
 class Interpreter:
@@ -123,7 +123,7 @@ class Interpreter:
         self.out, self.err = Output(), Output()
         self.displays: list[dict[str, str]] = []
         self._replies = Replies()
-        self._answers: list[tuple[dict[str, Any], bytes]] = []
+        self._answers: list[tuple[dict[str, Any], list[bytes]]] = []
         self._expected = 0
         self.deadline: float | None = None
         self._fork(private)
@@ -166,8 +166,8 @@ class Interpreter:
 
     def call(
         self, method: str, params: dict[str, Any], body: bytes | None = None, most: int = 0
-    ) -> tuple[dict[str, Any], bytes]:
-        """(answer, raw bytes of at most `most`). The output of meanwhile is in `out` and `err`."""
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """(answer, raw bytes of at most `most`, in pieces). The output of meanwhile is in `out` and `err`."""
         self._expected = int.from_bytes(_os.urandom(6), "big")  # no code can answer what has not been asked yet
         self._answers, self._replies.most = [], most
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": self._expected, "method": method, "params": params}
@@ -250,7 +250,7 @@ class Interpreter:
             self.kill()
             raise InterpreterEnded("the code broke the interpreter's own wire: %s" % (exc,), 70) from None
 
-    def _take(self, message: dict[str, Any], body: bytes) -> None:
+    def _take(self, message: dict[str, Any], body: list[bytes]) -> None:
         method = message.get("method")
         if method == "display":
             data = (message.get("params") or {}).get("data")

@@ -213,7 +213,7 @@ class Server:
         reply, state = interpreter.call("save_state", {"limit": limit, "partial": partial}, most=limit + CHUNK)
         result = reply.get("result") or {}
         errors = _pairs(result.get("errors"))
-        if result.get("saved") is True and is_base64(state):
+        if result.get("saved") is True and is_base64(*state):
             response["state"] = state
         else:
             why = "; ".join(errors.values()) or str((reply.get("error") or {}).get("message") or "no reason was given")
@@ -288,7 +288,7 @@ def _texts(response: dict[str, Any]) -> list[bytes | str]:
     names = list(response)
     at = names.index("state")
     before, after = ({name: response[name] for name in part} for part in (names[:at], names[at + 1 :]))
-    return [dumps(before)[:-1] + ',"state":"', state, '",' + dumps(after)[1:]]
+    return [dumps(before)[:-1] + ',"state":"', *state, '",' + dumps(after)[1:]]
 
 
 def _pairs(found: Any) -> dict[str, str]:
@@ -299,12 +299,13 @@ def _pairs(found: Any) -> dict[str, str]:
 
 def _shortened(message: dict[str, Any]) -> str:
     """For the log: large texts by their beginning."""
-    brief = {name: _shortened_value(value) for name, value in message.items() if name != "displays"}
+    brief = {name: _shortened_value(name, value) for name, value in message.items() if name != "displays"}
     return dumps(brief)
 
 
-def _shortened_value(value: Any) -> Any:
-    text = value.decode("ascii") if type(value) is bytes else value
+def _shortened_value(name: str, value: Any) -> Any:
+    text = b"".join(value).decode("ascii") if name == "state" and type(value) is list else value
+    text = text.decode("ascii") if type(text) is bytes else text
     if type(text) is str and len(text) > LONGEST_LOGGED:
         return text[:LONGEST_LOGGED] + "... (%d characters)" % len(text)
     return text

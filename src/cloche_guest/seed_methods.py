@@ -62,9 +62,9 @@ class SeedMethods:
         """The variables as a state; `errors` has what could not be saved, with the reason."""
         names, limit, partial = self._space.names, params.get("limit", 1 << 30), bool(params.get("partial"))
 
-        def save() -> tuple[bytes | None, list[list[str]]]:
+        def save() -> tuple[list[bytes] | None, list[list[str]]]:
             wanted = [name for name in self._space.user_names() if names[name] is not self._given.get(name, self)]
             return seed_state.save(names, wanted, limit, partial)
 
         text, errors = self._guarded(save)
-        return {"saved": text is not None, "errors": errors}, [text or b""]
+        return {"saved": text is not None, "errors": errors}, text or []

@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 
 from cloche_guest.pickling import make_pickler
+from cloche_guest.pieces import LARGE, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Iterator
 
 MAGIC = b"\x04\x22\x4d\x18"
 PLAIN_FRAME = MAGIC + b"\x60\x70\x73"  # independent blocks of up to 4 MB, no sums; the last byte checks the two before
 PLAIN_BLOCK = 1 << 22
 STORED = 1 << 31  # in the size of a block: it was not compressed
+CHUNK = 1 << 22
 LONGEST_REASON = 300
 
 
@@ -25,8 +27,10 @@ class BadState(ValueError):
     """This text is no state, or cannot be read here."""
 
 
-def save(names: dict[str, Any], wanted: list[str], limit: int, partial: bool) -> tuple[bytes | None, list[list[str]]]:
-    """(text, in ASCII; [name, reason] of what could not be saved).
+def save(
+    names: dict[str, Any], wanted: list[str], limit: int, partial: bool
+) -> tuple[list[bytes] | None, list[list[str]]]:
+    """(the text in pieces, in ASCII; [name, reason] of what could not be saved).
 
     Without `partial` all or nothing: the text is None when anything fails, and the one entry says why.
     """
@@ -39,14 +43,17 @@ def save(names: dict[str, Any], wanted: list[str], limit: int, partial: bool) ->
         if not partial:
             return None, [["", reason(exc)]]
     else:
-        if len(text) <= limit:
+        size = sum(map(len, text))
+        if size <= limit:
             return text, []
         if not partial:
-            return None, [["", "the state has %d bytes, and the limit is %d" % (len(text), limit)]]
+            return None, [["", "the state has %d bytes, and the limit is %d" % (size, limit)]]
     return _save_what_can_be(names, chosen, limit)
 
 
-def _save_what_can_be(names: dict[str, Any], chosen: list[str], limit: int) -> tuple[bytes | None, list[list[str]]]:
+def _save_what_can_be(
+    names: dict[str, Any], chosen: list[str], limit: int
+) -> tuple[list[bytes] | None, list[list[str]]]:
     errors: list[list[str]] = []
     sizes: dict[str, int] = {}
     for name in chosen:
@@ -71,17 +78,18 @@ def _save_what_can_be(names: dict[str, Any], chosen: list[str], limit: int) -> t
         except BaseException as exc:  # each could be written alone: an object with a will of its own
             errors.extend([name, reason(exc)] for name in kept)
             return _encode(names, []), errors
-        if len(text) <= limit or not kept:
-            return (text, errors) if len(text) <= limit else (None, errors)
+        size = sum(map(len, text))
+        if size <= limit or not kept:
+            return (text, errors) if size <= limit else (None, errors)
         largest = max(kept, key=sizes.__getitem__)
         kept.remove(largest)
-        errors.append([largest, _too_large(sizes[largest], len(text) - sizes[largest], limit)])
+        errors.append([largest, _too_large(sizes[largest], size - sizes[largest], limit)])
 
 
 def _measure(names: dict[str, Any], name: str, sizes: dict[str, int]) -> str | None:
     """Why a variable cannot be saved, if so."""
     try:
-        sizes[name] = len(_encode(names, [name]))
+        sizes[name] = sum(map(len, _encode(names, [name])))
     except KeyboardInterrupt:
         raise
     except BaseException as exc:
@@ -95,12 +103,9 @@ def _too_large(size: int, beside: int, limit: int) -> str:
 
 def load(names: dict[str, Any], text: str | bytes | bytearray, reserved: dict[str, Any]) -> list[str]:
     """Put saved variables back, all or none. Their names."""
-    import pickle
-
-    data = _unpack(text)
     try:
-        found = pickle.loads(data)
-    except KeyboardInterrupt:  # the deadline
+        found = _unpickle(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    except (KeyboardInterrupt, BadState):  # the deadline; or it was not even read
         raise
     except BaseException as exc:
         if isinstance(exc, ModuleNotFoundError):
@@ -165,77 +170,155 @@ def reason(exc: BaseException, with_type: bool = False) -> str:
 
 
 # -- the text ----------------------------------------------------------------------------------
+#
+# In pieces all the way: a state of a hundred megabytes is never copied as a whole, neither here nor there.
 
 
-def _encode(names: dict[str, Any], chosen: list[str]) -> bytes:
-    import binascii
+class _Stream(Stream):
+    """Takes large buffers as they are handed over in the stream, too."""
+
+    def write(self, data: Any) -> int:
+        if type(data) is not bytes:
+            data = memoryview(data).cast("B")
+            data = data if len(data) >= LARGE else bytes(data)
+        return Stream.write(self, data)
+
+
+def _encode(names: dict[str, Any], chosen: list[str]) -> list[bytes]:
+    """Pieces of base64, to be sent one after the other."""
+    stream = _Stream()
+    make_pickler(stream, names).dump({name: names[name] for name in chosen})
+    return list(_in_base64(_packed(stream.pieces())))
+
+
+def _in_base64(parts: Iterator[bytes]) -> Iterator[bytes]:
+    from binascii import b2a_base64
+
+    left = b""
+    for part in parts:
+        data = left + part if left else part
+        whole = len(data) - len(data) % 3
+        left = bytes(data[whole:])
+        if whole:
+            yield b2a_base64(data[:whole] if left else data, newline=False)
+    if left:
+        yield b2a_base64(left, newline=False)
+
+
+def _packed(pieces: list[Any]) -> Iterator[bytes]:
+    try:
+        import lz4.frame
+    except ImportError:
+        yield PLAIN_FRAME
+        for piece in pieces:
+            for start in range(0, len(piece), PLAIN_BLOCK):
+                block = piece[start : start + PLAIN_BLOCK]
+                yield (len(block) | STORED).to_bytes(4, "little") + block
+        yield bytes(4)
+        return
+    with lz4.frame.LZ4FrameCompressor() as compressor:
+        yield compressor.begin(sum(map(len, pieces)))
+        for piece in pieces:
+            yield compressor.compress(piece)
+        yield compressor.flush()
+
+
+def _unpickle(text: bytes | bytearray) -> Any:
+    """What a state holds. One that was not compressed at all is taken as well."""
     import io
+    import pickle
 
-    buffer = io.BytesIO()
-    make_pickler(buffer, names).dump({name: names[name] for name in chosen})
-    with buffer.getbuffer() as data:
-        packed = _pack(data)
-    del buffer
-    return binascii.b2a_base64(packed, newline=False)
+    chunks = _unpacked(_from_base64(text))
+
+    class Unpacked(io.RawIOBase):
+        left = memoryview(b"")
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            while not self.left:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    return 0
+                self.left = memoryview(chunk)
+            size = min(len(buffer), len(self.left))
+            buffer[:size] = self.left[:size]
+            self.left = self.left[size:]
+            return size
+
+    return pickle.Unpickler(io.BufferedReader(Unpacked(), CHUNK)).load()
 
 
-def _pack(data: memoryview) -> bytes:
-    try:
-        import lz4.frame
-    except ImportError:
-        parts: list[bytes | memoryview] = [PLAIN_FRAME]
-        for start in range(0, len(data), PLAIN_BLOCK):
-            block = data[start : start + PLAIN_BLOCK]
-            parts += [(len(block) | STORED).to_bytes(4, "little"), block]
-        parts.append(bytes(4))
-        return b"".join(parts)
-    packed: bytes = lz4.frame.compress(data)
-    return packed
+def _from_base64(text: bytes | bytearray) -> Iterator[bytes]:
+    if any(mark in text for mark in (b"\n", b"\r", b" ")):  # which some writers put in
+        text = text.translate(None, b"\r\n ")
+    with memoryview(text) as view:
+        for start in range(0, len(view), CHUNK):
+            yield _decoded(view[start : start + CHUNK])
 
 
-def _unpack(text: str | bytes | bytearray) -> bytes:
-    """The pickled dict. One that was not compressed at all is taken as well."""
+def _decoded(text: memoryview) -> bytes:
     import binascii
 
     try:
-        data = binascii.a2b_base64(text.encode("ascii") if isinstance(text, str) else text)
-    except (binascii.Error, ValueError) as exc:
+        return binascii.a2b_base64(text)
+    except binascii.Error as exc:
         raise BadState("the state is not base64: %s" % exc) from None
-    if not data:
+
+
+def _unpacked(parts: Iterator[bytes]) -> Iterator[bytes]:
+    first = b""
+    for part in parts:
+        first += part
+        if len(first) >= len(PLAIN_FRAME):
+            break
+    if not first:
         raise BadState("the state is empty")
-    if data[:4] != MAGIC:
-        if data[:1] != b"\x80":
+    if first[:4] != MAGIC:
+        if first[:1] != b"\x80":
             raise BadState("the state is neither an LZ4 frame nor a pickle")
-        return data
+        yield first
+        yield from parts
+        return
     try:
         import lz4.frame
     except ImportError:
-        return _unpack_plain(data)
+        yield from _unpacked_plain(first + b"".join(parts))
+        return
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    yield _decompressed(decompressor, first)
+    for part in parts:
+        if decompressor.eof:
+            return
+        yield _decompressed(decompressor, part)
+    if not decompressor.eof:
+        raise BadState("the state is damaged: it is cut short")
+
+
+def _decompressed(decompressor: Any, part: bytes) -> bytes:
     try:
-        unpacked: bytes = lz4.frame.decompress(data)
-    except MemoryError:
-        raise
-    except Exception as exc:
-        raise BadState("the state is damaged: %s" % reason(exc)) from None
+        unpacked: bytes = decompressor.decompress(part)
+    except RuntimeError as exc:
+        raise BadState("the state is damaged: %s" % exc) from None
     return unpacked
 
 
-def _unpack_plain(data: bytes) -> bytes:
+def _unpacked_plain(data: bytes) -> Iterator[bytes]:
     """A frame of blocks that were not compressed."""
     flags = data[4] if len(data) > 4 else 0
     start = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-    parts: list[bytes] = []
     while True:
         if start + 4 > len(data):
             raise BadState("the state is cut short")
         size = int.from_bytes(data[start : start + 4], "little")
         start += 4
         if size == 0:
-            return b"".join(parts)
+            return
         if not size & STORED:
             raise BadState("the state is compressed, and the package lz4 is not installed here: pip install lz4")
         block = data[start : start + (size & ~STORED)]
         if len(block) < size & ~STORED:
             raise BadState("the state is cut short")
-        parts.append(block)
+        yield block
         start += len(block) + (4 if flags & 0x10 else 0)
