@@ -28,6 +28,7 @@ from cloche.executor import REPLExecutor, REPLRequest, REPLSettings, ServerProce
 MEGABYTE = 1_000_000
 COMMAND = [sys.executable, str(Path(cloche_guest.__file__).with_name("repl_server.py"))]
 MODULES = ("numpy",)
+CELL = "print(sum(range(3)))"
 FLOATS = "value = np.random.default_rng(0).random({size} // 8)"
 
 
@@ -99,7 +100,7 @@ def requests(settings: REPLSettings) -> Iterator[Sampler]:
 
             def sample() -> Sequence[float]:
                 portal.call(executor.wait_until_ready)
-                return [timed(lambda: portal.call(executor.execute, "print(np.arange(3).sum())"))]
+                return [timed(lambda: portal.call(executor.execute, CELL))]
 
             yield sample
 

@@ -15,7 +15,6 @@ RESPONSE = (b">>> RESPONSE_START <<<", b">>> RESPONSE_END <<<")
 READY = b">>> REPL_READY <<<"
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 STATE_NAMES = (b',"state":"', b', "state": "')
-LARGE = 1 << 16
 LONGEST_LINE = 4096
 """Outside of frames. What is longer is noise, and forgotten as it comes."""
 
@@ -41,23 +40,21 @@ def is_base64(*pieces: bytes | bytearray) -> bool:
     return size % 4 == 0 and padded <= 2
 
 
-def cut_out_state(frame: bytes) -> tuple[bytes, bytes | None]:
+def cut_out_state(frame: list[bytes]) -> tuple[bytes, list[bytes] | None]:
     """(the JSON with null for its state, the state) where that is large, and of characters that are never escaped.
 
     Between unescaped quotes a name is a name: inside of a string, no quote follows a comma or a space. So a state of
-    a hundred megabytes need not be copied by a parser.
+    a hundred megabytes is neither copied nor looked at by a parser.
     """
-    if len(frame) < LARGE:
-        return frame, None
-    for name in STATE_NAMES:
-        start = frame.find(name)
-        if start >= 0:
-            start += len(name)
-            end = frame.find(b'"', start)
-            state = frame[start:end]
-            if end > start and is_base64(state):
-                return frame[: start - 1] + b"null" + frame[end + 1 :], state
-    return frame, None
+    for name in STATE_NAMES if len(frame) > 1 else ():
+        start = frame[0].find(name) + len(name)
+        last = next((number for number in range(1, len(frame)) if b'"' in frame[number]), 0)
+        if start >= len(name) and last:
+            end = frame[last].index(b'"')
+            state = [frame[0][start:], *frame[1:last], frame[last][:end]]
+            if is_base64(*state):
+                return b"".join([frame[0][: start - 1], b"null", frame[last][end + 1 :], *frame[last + 1 :]]), state
+    return b"".join(frame), None
 
 
 class DelimitedReader:
@@ -67,17 +64,17 @@ class DelimitedReader:
         self._start, self._end = markers
         self._limit = limit
         self._parts: list[bytes] = []  # of a line that has not ended
-        self._lines: list[bytes] | None = None  # of a frame that has not ended
+        self._frame: list[bytes] | None = None  # what has come of a frame that has not ended
         self._size = 0
         self._noise = False  # the line was too long to be anything
 
     @property
     def inside(self) -> bool:
         """Whether a frame has begun."""
-        return self._lines is not None
+        return self._frame is not None
 
-    def feed(self, chunk: bytes) -> Iterator[tuple[bool, bytes]]:
-        """(whether it is a frame, its bytes) of each frame and each line outside of frames that `chunk` completes."""
+    def feed(self, chunk: bytes) -> Iterator[tuple[bool, list[bytes]]]:
+        """(whether it is a frame, its bytes in pieces) of each frame, and each line outside, that `chunk` completes."""
         start = 0
         while True:
             end = chunk.find(b"\n", start)
@@ -85,43 +82,40 @@ class DelimitedReader:
                 if start < len(chunk):
                     self._keep(chunk[start:])
                 return
-            line = chunk[start:end]
+            self._keep(chunk[start:end])
             start = end + 1
-            if self._parts or self._noise:
-                self._keep(line)
-                line = b"".join(self._parts)
-                self._parts = []
-            else:
-                self._count(len(line))
             if self._noise:
                 self._noise, self._size = False, 0
                 continue
-            found = self._take(line)
+            parts, self._parts = self._parts, []
+            found = self._take(parts)
             if found is not None:
                 yield found
 
-    def _take(self, line: bytes) -> tuple[bool, bytes] | None:
-        word = line.strip() if len(line) <= LONGEST_LINE else b""
+    def _take(self, line: list[bytes]) -> tuple[bool, list[bytes]] | None:
+        word = b"".join(line).strip() if sum(map(len, line)) <= LONGEST_LINE else b""
         if word == self._start:  # also in an open frame: its writer began again
-            self._lines, self._size = [], 0
+            self._frame, self._size = [], 0
             return None
-        if self._lines is None:
+        if self._frame is None:
             self._size = 0
-            return (False, word) if word else None
+            return (False, [word]) if word else None
         if word == self._end:
-            lines, self._lines, self._size = self._lines, None, 0
-            return True, lines[0] if len(lines) == 1 else b"\n".join(lines)
-        self._lines.append(line)
+            frame, self._frame, self._size = self._frame, None, 0
+            return True, frame
+        if self._frame:
+            self._frame.append(b"\n")
+        self._frame += line
         return None
 
     def _keep(self, part: bytes) -> None:
         self._count(len(part))
-        if self._lines is None and self._size > LONGEST_LINE:
+        if self._frame is None and self._size > LONGEST_LINE:
             self._parts, self._noise = [], True
         else:
             self._parts.append(part)
 
     def _count(self, size: int) -> None:
         self._size += size + 1
-        if self._limit is not None and self._lines is not None and self._size > self._limit:
+        if self._limit is not None and self._frame is not None and self._size > self._limit:
             raise FrameTooLarge("a frame of more than %d bytes" % self._limit)

@@ -165,18 +165,18 @@ class Interpreter:
     # -- talking to it -------------------------------------------------------------------------
 
     def call(
-        self, method: str, params: dict[str, Any], body: bytes | None = None, most: int = 0
+        self, method: str, params: dict[str, Any], body: list[bytes] | None = None, most: int = 0
     ) -> tuple[dict[str, Any], list[bytes]]:
         """(answer, raw bytes of at most `most`, in pieces). The output of meanwhile is in `out` and `err`."""
         self._expected = int.from_bytes(_os.urandom(6), "big")  # no code can answer what has not been asked yet
         self._answers, self._replies.most = [], most
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": self._expected, "method": method, "params": params}
         if body is not None:
-            message["attachment"] = len(body)
+            message["attachment"] = sum(map(len, body))
         try:
             self._send((dumps(message) + "\n").encode("ascii"))
-            if body is not None:
-                self._send(body)
+            for piece in body or ():
+                self._send(piece)
         except OSError:
             raise self._ended() from None
         while not self._answers:

@@ -111,15 +111,15 @@ class Server:
             data = _os.read(self._reader, CHUNK)
             if not data:
                 return
-            for is_frame, text in self._frames.feed(data):
+            for is_frame, parts in self._frames.feed(data):
                 if is_frame:
-                    response = self._serve(text)
+                    response = self._serve(parts)
                     self._write(enclose(RESPONSE, *_texts(response)))
                     del response
                     if self._ended:
                         self._interpreter, self._ended = self._start(), False
                 elif self._settings.debug:
-                    self.say("not in a frame: %.200r" % text)
+                    self.say("not in a frame: %.200r" % parts[0])
 
     def interrupt(self) -> None:
         """Stop the code that runs, as Ctrl-C would."""
@@ -152,14 +152,15 @@ class Server:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def _serve(self, text: bytes) -> dict[str, Any]:
+    def _serve(self, frame: list[bytes]) -> dict[str, Any]:
         request: Any = None
         try:
-            text, state = cut_out_state(text)
+            text, state = cut_out_state(frame)
+            frame.clear()  # whoever still has it keeps nothing large alive
             request = loads(text.decode("utf-8").strip())
-            if state is not None and type(request) is dict:
-                request["state"] = state
             problem = _problem(request)
+            if state is not None and not problem:
+                request["state"] = state
         except (ValueError, RecursionError) as exc:
             problem = "it is not JSON: %s" % exc
         if self._settings.debug:
@@ -231,7 +232,7 @@ def _problem(request: Any) -> str:
         return "it has no code"
     for name, kind in FIELDS.items():
         value = request.get(name)
-        if type(value) is not kind and not (value is None and name != "code") and type(value) is not bytes:
+        if type(value) is not kind and not (value is None and name != "code"):
             return "%s must be %s" % (name, {"str": "a string", "bool": "true or false"}[kind.__name__])
     limit = request.get("timeout")
     if limit is not None and (type(limit) not in (int, float) or not 0 < limit < 1e6):
@@ -245,10 +246,10 @@ def _response(stdout: str = "", stderr: str = "", exit_code: int = 1, error: str
     }  # fmt: skip
 
 
-def _restore(interpreter: Interpreter, state: bytes | str) -> str | None:
+def _restore(interpreter: Interpreter, state: list[bytes] | str) -> str | None:
     """Why it could not be, if so."""
-    data = state if isinstance(state, bytes) else state.encode("utf-8", "replace")
-    reply, _ = interpreter.call("load_state", {}, data)
+    pieces = state if isinstance(state, list) else [state.encode("utf-8", "replace")]
+    reply, _ = interpreter.call("load_state", {}, pieces)
     error = reply.get("error")
     if error is not None:
         return str(error.get("message"))
@@ -305,7 +306,6 @@ def _shortened(message: dict[str, Any]) -> str:
 
 def _shortened_value(name: str, value: Any) -> Any:
     text = b"".join(value).decode("ascii") if name == "state" and type(value) is list else value
-    text = text.decode("ascii") if type(text) is bytes else text
     if type(text) is str and len(text) > LONGEST_LOGGED:
         return text[:LONGEST_LOGGED] + "... (%d characters)" % len(text)
     return text

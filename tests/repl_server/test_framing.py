@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloche_guest.plain_json import dumps
-from cloche_guest.repl_frames import REQUEST, RESPONSE, DelimitedReader, FrameTooLarge, enclose
+from cloche_guest.repl_frames import (
+    REQUEST,
+    RESPONSE,
+    DelimitedReader,
+    FrameTooLarge,
+    cut_out_state,
+    enclose,
+    is_base64,
+)
 
 MARKERS = [marker.decode() for marker in (*REQUEST, *RESPONSE)]
 texts = st.lists(st.one_of(st.text(), st.sampled_from([*MARKERS, "\n", "\r\n"]))).map("".join)
@@ -24,7 +33,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def read(reader: DelimitedReader, chunks: list[bytes]) -> list[tuple[bool, bytes]]:
-    return [found for chunk in chunks for found in reader.feed(chunk)]
+    return [(is_frame, b"".join(parts)) for chunk in chunks for is_frame, parts in reader.feed(chunk)]
 
 
 @given(st.lists(messages, max_size=4), st.lists(st.integers(min_value=0)), st.booleans())
@@ -64,4 +73,28 @@ def test_noise_outside_of_frames_is_not_kept() -> None:
     reader = DelimitedReader(RESPONSE, limit=100)
     for _ in range(1000):
         assert list(reader.feed(b"x" * 100_000)) == []
-    assert list(reader.feed(b"\nline\n" + b"".join(enclose(RESPONSE, "{}")))) == [(False, b"line"), (True, b"{}")]
+    assert read(reader, [b"\nline\n" + b"".join(enclose(RESPONSE, "{}"))]) == [(False, b"line"), (True, b"{}")]
+
+
+@given(messages, st.text(alphabet="AZaz09+/"), st.lists(st.integers(min_value=0)), st.sampled_from([",", ", "]))
+def test_a_state_that_is_cut_out_leaves_the_rest_as_it_was(
+    message: dict[str, Any], text: str, cuts: list[int], comma: str
+) -> None:
+    state = text * (4 if len(text) % 4 else 1)
+    sent = {"first": 1, **message, "state": state, "last": message}
+    frame = pieces(json.dumps(sent, separators=(comma, ": " if comma == ", " else ":")).encode(), cuts)
+    rest, found = cut_out_state(frame)
+    assert json.loads(rest) == (sent if found is None else {**sent, "state": None})
+    assert found is None or b"".join(found).decode() == state
+
+
+def test_a_large_state_is_cut_out_and_one_with_escapes_is_not() -> None:
+    for state, is_cut in (("AAAA" * 1000, True), ("AA\\nAA==" * 1000, False)):
+        frame = pieces(b'{"code":"x","state":"' + state.encode() + b'"}', [1000, 2000])
+        assert (cut_out_state(frame)[1] is not None) is is_cut
+
+
+@given(st.lists(st.one_of(st.binary(max_size=5), st.text("AZaz09+/=", max_size=9).map(str.encode))))
+def test_what_is_base64_in_pieces_is_what_is_base64_as_a_whole(parts: list[bytes]) -> None:
+    form = rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?"
+    assert is_base64(*parts) == (re.fullmatch(form, b"".join(parts)) is not None)

@@ -6,6 +6,7 @@ order. Each byte is looked at once, and what is large is read and written outsid
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -22,13 +23,13 @@ import anyio.to_thread
 from anyio import TASK_STATUS_IGNORED
 
 from cloche.errors import ProtocolError, SessionLostError, StartError, UnsupportedError
-from cloche.executor.response import REPLRequest, REPLResponse, failed, read_response
+from cloche.executor.response import CutOut, REPLRequest, REPLResponse, failed, read_response
 from cloche.executor.servers import NotAccepted, Server, timed_out
 from cloche.result import EXIT_CODES
 from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anyio.abc import Process, TaskStatus
 
@@ -255,8 +256,8 @@ class ServerProcess(Server):
                 return
             for is_frame, data in self._frames.feed(chunk):
                 if is_frame:
-                    self._take(await _perhaps_in_a_thread(len(data) > LARGE, _parse, data))
-                elif data == READY:
+                    self._take(await _perhaps_in_a_thread(sum(map(len, data)) > LARGE, _parse, data))
+                elif data == [READY]:
                     self._ready.set()
 
     def _take(self, message: Any) -> None:
@@ -277,20 +278,26 @@ class ServerProcess(Server):
                 self._said = (self._said + await process.stderr.receive(CHUNK))[-TAIL:]
 
 
-def _enclose(message: dict[str, Any]) -> list[bytes]:
-    """A request. A state is put in as it is, where it needs no escapes."""
-    state = (message.get("state") or "").encode("utf-8", "backslashreplace")
-    if not state or not is_base64(state):
-        return enclose(REQUEST, json.dumps(message))
+def _enclose(message: dict[str, Any]) -> Iterator[bytes]:
+    """A request, in pieces that are made when they are wanted. A state is put in as it is: it needs no escapes."""
+    state = message.get("state") or ""
+    if len(state) < LARGE or not all(is_base64(piece) for piece in _slices(state)):
+        return iter(enclose(REQUEST, json.dumps(message)))
     rest = {name: value for name, value in message.items() if name != "state"}
-    return enclose(REQUEST, json.dumps(rest)[:-1] + ',"state":"', state, '"}')
+    start, *more = enclose(REQUEST, json.dumps(rest)[:-1] + ',"state":"', '"}')
+    return itertools.chain([start, more[0]], _slices(state), more[1:])
 
 
-def _parse(frame: bytes) -> Any:
+def _slices(text: str) -> Iterator[bytes]:
+    return (text[start : start + LARGE].encode("utf-8", "replace") for start in range(0, len(text), LARGE))
+
+
+def _parse(frame: list[bytes]) -> Any:
     text, state = cut_out_state(frame)
+    frame.clear()  # whoever still has it keeps nothing large alive
     message = json.loads(text)
     if state is not None and type(message) is dict:
-        message["state"] = state
+        message["state"] = CutOut([*state])
     return message
 
 

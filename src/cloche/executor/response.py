@@ -58,6 +58,13 @@ class REPLResponse:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class CutOut:
+    """A state that was taken out of a frame before it was parsed."""
+
+    pieces: list[bytes | bytearray]
+
+
 def failed(error: str, exit_code: int = 1, stdout: str = "", stderr: str = "") -> REPLResponse:
     """A request that did not get to its end."""
     return REPLResponse(stdout=stdout, stderr=stderr, exit_code=exit_code, error=error)
@@ -98,10 +105,10 @@ def _optional_text(message: dict[str, Any], name: str) -> str | None:
 
 def _state(value: Any, limit: int) -> str:
     if type(value) is str:
-        value = value.encode("utf-8", "replace")
-    elif type(value) is not bytes:  # cut out of a large frame
+        return checked_text([value.encode("utf-8", "replace")], limit)
+    if type(value) is not CutOut:
         raise _refuse("state", "not text")
-    return checked_text(value, limit)
+    return checked_text(value.pieces, limit)
 
 
 def _status(value: Any) -> int:

@@ -65,11 +65,19 @@ class SaveText(Operation[SavedText]):
         errors = dict(replies.names_and_reasons(result, "errors"))
         if not replies.field(result, "saved", bool, False):
             return SavedText(None, errors)
-        return SavedText(checked_text(attachment or b"", self.limit), errors)
+        return SavedText(checked_text([attachment or b""], self.limit), errors)
 
 
-def checked_text(data: bytes | bytearray, limit: int) -> str:
-    """What a guest says is a state: base64 of a bounded size. What it holds, the host never looks at."""
-    if len(data) > limit or not is_base64(data):
-        raise ProtocolError("the guest sent a state that is none", cause=f"{len(data)} bytes")
-    return data.decode("ascii")
+def checked_text(pieces: list[bytes | bytearray], limit: int) -> str:
+    """What a guest says is a state: base64 of a bounded size. What it holds, the host never looks at.
+
+    The pieces are used up: memory of one is free for the next.
+    """
+    size = sum(map(len, pieces))
+    if size > limit or not is_base64(*pieces):
+        raise ProtocolError("the guest sent a state that is none", cause=f"{size} bytes")
+    texts = []
+    for number, piece in enumerate(pieces):
+        texts.append(piece.decode("ascii"))
+        pieces[number] = piece = b""
+    return "".join(texts)
