@@ -26,6 +26,7 @@ CHUNK = 1 << 20
 LONGEST_LINE = 1 << 25
 MOST_OUTPUT = 1 << 24
 MOST_DISPLAYS = 200
+MOST_CALLS = 1000
 DRAIN_LIMIT = 1 << 22  # a child of the code's that never stops writing must not keep its request open
 KILL = 9
 
@@ -122,6 +123,7 @@ class Interpreter:
     def __init__(self, private: tuple[int, ...], outer: int) -> None:
         self.out, self.err = Output(), Output()
         self.displays: list[dict[str, str]] = []
+        self._shown = self._calls = 0
         self._replies = Replies()
         self._answers: list[tuple[dict[str, Any], list[bytes]]] = []
         self._expected = 0
@@ -253,10 +255,11 @@ class Interpreter:
     def _take(self, message: dict[str, Any], body: list[bytes]) -> None:
         method = message.get("method")
         if method == "display":
-            data = (message.get("params") or {}).get("data")
-            if type(data) is dict and len(self.displays) < MOST_DISPLAYS:
-                self.displays.append({str(mime): text for mime, text in data.items() if type(text) is str})
+            self._show((message.get("params") or {}).get("data"))
         elif method == "bridge":
+            self._calls += 1
+            if self._calls > MOST_CALLS:  # our answers would fill the pipe, and we would wait for it to be read
+                raise ValueError("calls without end")
             error = {"code": METHOD_NOT_FOUND, "message": "there is no host function here"}
             self._send((dumps({"jsonrpc": "2.0", "id": message.get("id"), "error": error}) + "\n").encode("ascii"))
         elif method is not None or not self._expected or message.get("id") != self._expected:
@@ -264,6 +267,19 @@ class Interpreter:
         else:
             self._answers = [(message, body)]
             self._expected = 0
+
+    def _show(self, data: Any) -> None:
+        if type(data) is not dict:
+            return
+        shown = {str(mime): text for mime, text in data.items() if type(text) is str}
+        self._shown += sum(map(len, shown.values()))
+        if len(self.displays) < MOST_DISPLAYS and self._shown <= LONGEST_LINE:
+            self.displays.append(shown)
+
+    def begin_request(self, limit: float | None) -> None:
+        """Count from nothing again. `limit` in seconds."""
+        self.displays, self._shown, self._calls = [], 0, 0
+        self.deadline = None if limit is None else perf_counter() + limit
 
     def _drain(self) -> None:
         """What was written before the answer is in the pipes by now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
 import posix as _os
-from time import perf_counter
 
 from cloche_guest.c_library import let_others_look
 from cloche_guest.capture import keep_private, take_wire
@@ -177,9 +176,7 @@ class Server:
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
         interpreter = self._interpreter
-        interpreter.displays = []
-        limit = request.get("timeout")
-        interpreter.deadline = None if limit is None else perf_counter() + limit
+        interpreter.begin_request(request.get("timeout"))
         self._folder.look()
         try:
             response = self._carry_out(interpreter, request)

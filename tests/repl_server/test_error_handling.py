@@ -135,3 +135,11 @@ def test_an_interrupt_signal_stops_the_code_and_keeps_the_variables(server: Clie
     thread.join()
     assert (response["exit_code"], response["error"]) == (130, "KeyboardInterrupt")
     assert server.run("x") == "1\n"
+
+
+def test_host_functions_that_are_not_there_say_so_and_calls_without_end_are_ended(server: Client) -> None:
+    code = "import gc\ncall = next(o for o in gc.get_objects() if type(o).__name__ == 'Bridges')\ncall.tool('t', '')()"
+    assert server.ask(code)["error"].endswith("there is no host function here")
+    flood = "tool = call.tool('t', '')\nfor _ in range(2000):\n    try: tool()\n    except Exception: pass"
+    assert "calls without end" in server.ask(flood)["error"]
+    assert server.run("1") == "1\n"

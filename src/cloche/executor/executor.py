@@ -98,7 +98,8 @@ class REPLExecutor:
     async def __aenter__(self) -> Self:
         await self._stack.__aenter__()
         if self._pool is None and self._command is None:
-            limits = PoolLimits(sessions=max(64, 2 * self._wanted), idle_ms=OLDEST, set_aside_ms=None)
+            # Requests wait for their turn as long as it takes: whoever asks sets the limit, by giving up.
+            limits = PoolLimits(sessions=max(64, 2 * self._wanted), wait_ms=OLDEST, idle_ms=OLDEST, set_aside_ms=None)
             self._pool = await self._stack.enter_async_context(Pool(limits))
         self._group = await self._stack.enter_async_context(anyio.create_task_group())
         if self._wanted:

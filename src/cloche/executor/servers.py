@@ -121,8 +121,8 @@ class WallServer(Server):
         session = self._session
         if session is None:
             raise NotAccepted("it was not started")
-        deadline = time.monotonic() + seconds
         async with session.turn() as sandbox:
+            deadline = time.monotonic() + seconds  # waiting for a processor is not the code's doing
             for path, data in request.files.items():
                 await sandbox.put_file(path, data)
             if request.state:
