@@ -159,6 +159,70 @@ PYTHON_RUNTIME = {
     "Validate WASM binary exists": [WASM + "test_validate_wasm_binary_exists"],
 }
 
+REPL = "tests/repl_server/"
+EXECUTOR = "tests/executor/"
+REPL_SERVER = {
+    "Communication Channel": [REPL + "test_protocol.py::test_frames_are_marker_lines_around_one_line_of_json"],
+    "Request Format": [REPL + "test_protocol.py::test_a_wrong_request_is_answered_and_the_server_lives_on"],
+    "Response Format": [
+        REPL + "test_protocol.py::test_the_response_has_the_six_fields_of_the_document",
+        REPL + "test_measured_defects.py::test_created_and_changed_files_are_named",
+    ],
+    "Delimiter Protocol": [
+        REPL + "test_protocol.py::test_a_request_may_come_in_any_pieces",
+        REPL + "test_protocol.py::test_markers_in_the_users_data_are_data",
+        REPL + "test_framing.py::test_what_was_enclosed_is_found_again_however_it_is_cut",
+    ],
+    "Data Science": [REPL + "test_preloaded_libraries.py::test_a_name_of_the_document_is_its_module"],
+    "Visualization": [REPL + "test_preloaded_libraries.py::test_figures_are_drawn_without_a_screen_and_saved_as_files"],
+    "Standard Library": [REPL + "test_preloaded_libraries.py::test_a_name_of_the_document_is_its_module"],
+    "Notes": [REPL + "test_preloaded_libraries.py::test_other_libraries_can_be_imported_by_the_code"],
+    "State Capture": [REPL + "test_state.py::test_the_state_is_base64_of_lz4_of_one_pickled_dict"],
+    "State Restoration": [
+        REPL + "test_state.py::test_a_state_that_another_program_made_by_the_document_is_read",
+        REPL + "test_state.py::test_a_state_is_restored_in_another_server",
+    ],
+    "What's Excluded": [REPL + "test_state.py::test_what_the_document_excludes_is_left_out_without_an_error"],
+    "Environment Variables": [
+        EXECUTOR + "test_settings.py::test_the_defaults_are_those_of_the_document",
+        EXECUTOR + "test_settings.py::test_every_variable_is_read",
+    ],
+    "Disabling REPL": [
+        EXECUTOR + "test_lifecycle.py::test_with_repl_off_requests_are_served_one_by_one_and_state_still_works"
+    ],
+    "Startup Sequence": [REPL + "test_configuration.py::test_the_ready_marker_comes_after_the_imports"],
+    "Request Processing": [
+        EXECUTOR + "test_requests.py::test_code_runs_and_its_output_state_and_files_come_back",
+        EXECUTOR + "test_foreign_servers.py::test_requests_are_pipelined_and_answered_in_order",
+    ],
+    "Sandbox Destruction": [
+        EXECUTOR + "test_requests.py::test_nothing_else_is_carried_from_one_request_to_the_next",
+        EXECUTOR + "test_requests.py::test_the_pool_is_filled_again_in_the_background",
+    ],
+    "Timeout Handling": [EXECUTOR + "test_requests.py::test_a_timeout_kills_the_server_raises_and_another_one_serves"],
+    "Syntax Errors": [
+        REPL + "test_error_handling.py::test_a_syntax_error_gives_the_reply_of_the_document",
+        EXECUTOR + "test_requests.py::test_a_syntax_error_is_that_of_the_document",
+    ],
+    "Runtime Errors": [
+        REPL + "test_error_handling.py::test_a_runtime_error_gives_the_reply_of_the_document",
+        EXECUTOR + "test_requests.py::test_a_runtime_error_is_that_of_the_document",
+    ],
+    "State Serialization Errors": [
+        REPL + "test_state.py::test_a_value_that_cannot_be_pickled_gives_the_reply_of_the_document"
+    ],
+    "REPL Not Starting": [
+        EXECUTOR + "test_foreign_servers.py::test_a_server_that_never_gets_ready_is_given_up_after_the_warmup_timeout"
+    ],
+    "State Not Persisting": [REPL + "test_state.py::test_a_state_above_the_limit_is_refused_with_the_figure"],
+    "Debugging REPL Server": [
+        REPL + "test_configuration.py::test_debug_logs_requests_and_responses_to_the_real_stderr"
+    ],
+    "Modifying Pre-imports": [
+        REPL + "test_preloaded_libraries.py::test_modules_can_be_added_and_one_that_is_missing_hinders_nobody"
+    ],
+}
+
 DEFECTS = {
     "1.8.1": [
         "test_llm_query_returns_what_the_callback_answers",
@@ -224,6 +288,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "backends": BACKENDS,
     "base sandbox": BASE_SANDBOX,
     "python runtime": PYTHON_RUNTIME,
+    "REPL server": REPL_SERVER,
 }
 
 

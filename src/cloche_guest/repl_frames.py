@@ -14,6 +14,7 @@ REQUEST = (b">>> REQUEST_START <<<", b">>> REQUEST_END <<<")
 RESPONSE = (b">>> RESPONSE_START <<<", b">>> RESPONSE_END <<<")
 READY = b">>> REPL_READY <<<"
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+CUT, CUT_JSON = "\0cut", b'"\\u0000cut"'
 STATE_NAMES = (b',"state":"', b', "state": "')
 LONGEST_LINE = 4096
 """Outside of frames. What is longer is noise, and forgotten as it comes."""
@@ -41,10 +42,11 @@ def is_base64(*pieces: bytes | bytearray) -> bool:
 
 
 def cut_out_state(frame: list[bytes]) -> tuple[bytes, list[bytes] | None]:
-    """(the JSON with null for its state, the state) where that is large, and of characters that are never escaped.
+    """(the JSON with `CUT` for its state, the state) where that is large, and of characters that are never escaped.
 
     Between unescaped quotes a name is a name: inside of a string, no quote follows a comma or a space. So a state of
-    a hundred megabytes is neither copied nor looked at by a parser.
+    a hundred megabytes is neither copied nor looked at by a parser. The caller makes sure that the name was one of
+    the outermost object.
     """
     for name in STATE_NAMES if len(frame) > 1 else ():
         start = frame[0].find(name) + len(name)
@@ -53,7 +55,7 @@ def cut_out_state(frame: list[bytes]) -> tuple[bytes, list[bytes] | None]:
             end = frame[last].index(b'"')
             state = [frame[0][start:], *frame[1:last], frame[last][:end]]
             if is_base64(*state):
-                return b"".join([frame[0][: start - 1], b"null", frame[last][end + 1 :], *frame[last + 1 :]]), state
+                return b"".join([frame[0][: start - 1], CUT_JSON, frame[last][end + 1 :], *frame[last + 1 :]]), state
     return b"".join(frame), None
 
 
@@ -83,6 +85,7 @@ class DelimitedReader:
                     self._keep(chunk[start:])
                 return
             self._keep(chunk[start:end])
+            self._size += 1
             start = end + 1
             if self._noise:
                 self._noise, self._size = False, 0
@@ -109,13 +112,10 @@ class DelimitedReader:
         return None
 
     def _keep(self, part: bytes) -> None:
-        self._count(len(part))
+        self._size += len(part)
+        if self._limit is not None and self._frame is not None and self._size > self._limit:
+            raise FrameTooLarge("a frame of more than %d bytes" % self._limit)
         if self._frame is None and self._size > LONGEST_LINE:
             self._parts, self._noise = [], True
         else:
             self._parts.append(part)
-
-    def _count(self, size: int) -> None:
-        self._size += size + 1
-        if self._limit is not None and self._frame is not None and self._size > self._limit:
-            raise FrameTooLarge("a frame of more than %d bytes" % self._limit)

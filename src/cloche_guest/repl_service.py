@@ -11,7 +11,7 @@ from cloche_guest.codes import PROTOCOL
 from cloche_guest.plain_json import dumps, loads
 from cloche_guest.preloads import PRELOAD_MODULES
 from cloche_guest.repl_files import Folder
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
+from cloche_guest.repl_frames import CUT, READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 from cloche_guest.repl_front import HostGone, Interpreter, InterpreterEnded, TimeIsOver, enlarge
 
 TYPE_CHECKING = False
@@ -155,11 +155,14 @@ class Server:
         request: Any = None
         try:
             text, state = cut_out_state(frame)
-            frame.clear()  # whoever still has it keeps nothing large alive
             request = loads(text.decode("utf-8").strip())
             problem = _problem(request)
             if state is not None and not problem:
-                request["state"] = state
+                if request["state"] == CUT:
+                    request["state"] = state
+                else:
+                    request = loads(b"".join(frame).decode("utf-8").strip())
+            frame.clear()  # whoever still has it keeps nothing large alive
         except (ValueError, RecursionError) as exc:
             problem = "it is not JSON: %s" % exc
         if self._settings.debug:

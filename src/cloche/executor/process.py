@@ -26,7 +26,7 @@ from cloche.errors import ProtocolError, SessionLostError, StartError, Unsupport
 from cloche.executor.response import CutOut, REPLRequest, REPLResponse, failed, read_response
 from cloche.executor.servers import NotAccepted, Server, timed_out
 from cloche.result import EXIT_CODES
-from cloche_guest.repl_frames import READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
+from cloche_guest.repl_frames import CUT, READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -256,7 +256,7 @@ class ServerProcess(Server):
                 return
             for is_frame, data in self._frames.feed(chunk):
                 if is_frame:
-                    self._take(await _perhaps_in_a_thread(sum(map(len, data)) > LARGE, _parse, data))
+                    self._take(await _perhaps_in_a_thread(sum(map(len, data)) > LARGE, parse_frame, data))
                 elif data == [READY]:
                     self._ready.set()
 
@@ -292,11 +292,17 @@ def _slices(text: str) -> Iterator[bytes]:
     return (text[start : start + LARGE].encode("utf-8", "replace") for start in range(0, len(text), LARGE))
 
 
-def _parse(frame: list[bytes]) -> Any:
+def parse_frame(frame: list[bytes]) -> Any:
+    """What a server said. Raises `ProtocolError` for what is no JSON."""
     text, state = cut_out_state(frame)
+    try:
+        message = json.loads(text)
+        if state is not None and (type(message) is not dict or message.get("state") != CUT):
+            state, message = None, json.loads(b"".join(frame))
+    except (ValueError, RecursionError) as exc:
+        raise ProtocolError("the server's response is not JSON", cause=str(exc)[:200]) from None
     frame.clear()  # whoever still has it keeps nothing large alive
-    message = json.loads(text)
-    if state is not None and type(message) is dict:
+    if state is not None:
         message["state"] = CutOut([*state])
     return message
 
