@@ -18,6 +18,7 @@
     │   ├── ConflictError         somebody else has written meanwhile; nothing was overwritten
     │   ├── DamagedEntryError     what a store holds is not what was written to it
     │   ├── SessionFileError      a session file is damaged, too large, or not one
+    │   ├── PatternError          (ValueError) a pattern is wrong, or needs what a linear engine does not have
     │   └── ValueTransferError    (ValueError) a value cannot cross the wall
     ├── SessionError              the session is not what it was
     │   ├── SessionClosedError    destroy() was called
@@ -145,6 +146,25 @@ class ValueTransferError(RequestError, ValueError):
     """A value cannot cross the wall (too large, too deep, or of a kind that does not travel)."""
 
     code = "value_transfer"
+
+
+class PatternError(RequestError, ValueError):
+    """A pattern to search for is wrong, or needs what an engine of linear time does not have: ``feature`` names it."""
+
+    code = "pattern"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pattern: str = "",
+        feature: str | None = None,
+        cause: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message, cause=cause, remedy=remedy)
+        self.pattern = pattern
+        self.feature = feature
 
 
 class QuotaError(RequestError):

@@ -1,0 +1,1 @@
+"""The workbench: an environment in which an agent looks at texts of any size."""

@@ -1,0 +1,256 @@
+"""Redaction: secrets in what a model is shown are masked, streamed or whole, of any size."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sysconfig
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cloche.repl import redaction
+from cloche.repl.redaction import Redactor, redact
+from cloche.repl.secret_kinds import LOOK_AHEAD
+
+LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fX"
+HEX = "0123456789abcdef"
+
+
+def random_looking(length: int, alphabet: str = LETTERS) -> str:
+    return "".join(alphabet[(i * 7 + i // 5) % len(alphabet)] for i in range(length))
+
+
+def pem(kind: str, lines: int = 20) -> str:
+    body = "\n".join([random_looking(64)] * lines)
+    return f"-----BEGIN {kind}-----\n{body}==\n-----END {kind}-----"
+
+
+# Put together here, so that no scanner of repositories takes them for real ones.
+SECRETS = {
+    "Anthropic": "sk-" + "ant-api03-" + random_looking(90),
+    "OpenAI project": "sk-" + "proj-" + random_looking(120),
+    "OpenAI": "sk-" + random_looking(48),
+    "OpenRouter": "sk-" + "or-v1-" + random_looking(64, HEX),
+    "DeepSeek": "sk-" + random_looking(32, HEX),
+    "GitHub": "ghp" + "_" + random_looking(36),
+    "GitHub fine-grained": "github" + "_pat_" + random_looking(82),
+    "GitLab": "glpat" + "-" + random_looking(20),
+    "AWS": "AK" + "IA" + random_looking(16, "ABCDEFGH234567"),
+    "Slack": "xox" + "b-1234567890-" + random_looking(24),
+    "Slack app": "xapp" + "-1-A01-" + random_looking(40),
+    "Google": "AI" + "za" + random_looking(35),
+    "Google OAuth": "ya" + "29." + random_looking(60),
+    "Google client": "GOC" + "SPX-" + random_looking(28),
+    "Stripe": "sk" + "_live_" + random_looking(24),
+    "Stripe restricted": "rk" + "_test_" + random_looking(24),
+    "Stripe webhook": "wh" + "sec_" + random_looking(32),
+    "Hugging Face": "h" + "f_" + random_looking(34),
+    "npm": "np" + "m_" + random_looking(36),
+    "PyPI": "py" + "pi-AgEIcHlwaS5vcmc" + random_looking(60),
+    "SendGrid": "S" + "G." + random_looking(22) + "." + random_looking(43),
+    "Twilio": "S" + "K" + random_looking(32, HEX),
+    "DigitalOcean": "do" + "p_v1_" + random_looking(64, HEX),
+    "Groq": "gs" + "k_" + random_looking(52),
+    "xAI": "xa" + "i-" + random_looking(80),
+    "Databricks": "da" + "pi" + random_looking(32, HEX),
+    "Shopify": "shp" + "at_" + random_looking(32, HEX),
+    "Vault": "hv" + "s." + random_looking(90),
+    "age": "AGE-SECRET" + "-KEY-1" + random_looking(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L"),
+    "JWT": "ey" + "JhbGciOiJIUzI1NiJ9." + "ey" + "J" + random_looking(200) + "." + random_looking(43),
+    "RSA key": pem("RSA PRIVATE KEY"),
+    "PKCS 8 key": pem("PRIVATE KEY"),
+    "OpenSSH key": pem("OPENSSH PRIVATE KEY", 200),
+    "PGP key": pem("PGP PRIVATE KEY BLOCK"),
+}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_a_secret_of_a_well_known_kind_is_masked(kind: str):
+    for before, after in (("", ""), ('key = "', '"\n'), ("use ", " here"), ("(", ")"), ("\n", "\n"), ("é", "é")):
+        masked = redact(before + SECRETS[kind] + after)
+        assert masked.startswith(before + "[redacted: ")
+        assert masked.endswith("]" + after)
+        assert len(masked) < len(before + after) + 40
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("https://user:hunter2@host/path", "https://user:[redacted: password]@host/path"),
+        ("postgres://u:p%40ss:w@[::1]:5432/db", "postgres://u:[redacted: password]@[::1]:5432/db"),
+        ("redis://:pw@localhost", "redis://:[redacted: password]@localhost"),
+        ("Authorization: Bearer abcdefgh", "Authorization: Bearer [redacted: credentials]"),
+        ('"authorization": "Basic dXNlcjpwYXNz"', '"authorization": "Basic [redacted: credentials]"'),
+        ("-H 'bearer abc.def-012345678'", "-H 'bearer [redacted: bearer token]'"),
+        ('password = "correct-horse"', 'password = "[redacted: password or key]"'),
+        ("PASSWORD='p@$$w0rd'", "PASSWORD='[redacted: password or key]'"),
+        ('{"client_secret": "hunter22!"}', '{"client_secret": "[redacted: password or key]"}'),
+        ("API_KEY=0123456789abcdef01", "API_KEY=[redacted: password or key]"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG+x1", "aws_secret_access_key = [redacted: password or key]"),
+        ('"token": "aaaabbbbcccc1111"', '"token": "[redacted: password or key]"'),
+        ("AccountKey=abcDEF0123456789==;x", "AccountKey=[redacted: password or key];x"),
+        (
+            "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXX",
+            "https://hooks.slack.com/services/[redacted: Slack webhook]",
+        ),
+        ('"key": "-----BEGIN PRIVATE KEY-----\\nMIIE\\nabc=\\n"', '"key": "[redacted: private key]"'),
+        ("bot 123456789:AA" + "x1" * 17, "bot 123456789[redacted: Telegram token]"),
+    ],
+)
+def test_a_secret_in_a_url_a_header_or_an_assignment_is_masked_and_the_rest_is_kept(text: str, masked: str):
+    assert redact(text) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token = tokenizer.next_token()",
+        "max_tokens=4096, token_count: 1234567890123456",
+        "password = getpass.getpass('Password: ')",
+        "The password: see the manual. The secret: love.",
+        'token = "identifier"; key = "some_name"; secret = ""',
+        "http://localhost:8080/path@2 https://example.org/@user ssh://host:22/x",
+        "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
+        "id 550e8400-e29b-41d4-a716-446655440000",
+        "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "class='sk-fading-circle sk-spinner-double-bounce-container'",
+        "task-ant-something-very-long-indeed risk-1234567890ABCDEFGHIJKLMN",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "AKIA is a prefix, AKIASHORT too, and MAKIAIOSFODNN7EXAMPLE is none",
+        "import sk_test_helpers, hf_transfer; eyJ is how they begin; bearer of bad news 1",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUA",
+    ],
+)
+def test_what_only_resembles_a_secret_is_left_alone(text: str):
+    assert redact(text) == text
+
+
+def test_the_source_of_the_standard_library_raises_no_false_alarm():
+    folder = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(folder.glob("[a-h]*.py")):
+        redactor = Redactor()
+        text = path.read_text("utf-8", "replace")
+        assert redactor.feed(text) + redactor.finish() == text, path
+        assert redactor.found == 0
+
+
+def test_a_private_key_that_does_not_end_does_not_take_the_prose_behind_it():
+    shown = redact("the line `-----BEGIN PRIVATE KEY-----` begins it. Then [the rest] follows")
+    assert shown == "the line `[redacted: private key]` begins it. Then [the rest] follows"
+
+
+def test_two_keys_in_a_row_are_two():
+    redactor = Redactor()
+    shown = redactor.feed(f"{pem('PRIVATE KEY')}\n{pem('EC PRIVATE KEY')}") + redactor.finish()
+    assert shown == "[redacted: private key]\n[redacted: private key]"
+    assert redactor.found == 2
+
+
+def test_known_secrets_are_masked_by_their_values():
+    assert redact("it is open sesame!", known=["open sesame", ""]) == "it is [redacted: secret]!"
+    assert redact("abcabc", known=["ab"]) == "abcabc", "too short to be told from other text"
+    with pytest.raises(ValueError, match="1024"):
+        Redactor(known=["x" * 2000])
+
+
+def test_a_redactor_can_be_used_for_another_text():
+    redactor = Redactor()
+    redactor.feed("sk-")
+    assert redactor.finish() == "sk-"
+    assert redactor.feed(SECRETS["OpenAI"][3:]) + redactor.finish() == SECRETS["OpenAI"][3:]
+
+
+def test_what_is_kept_back_is_bounded_whatever_comes():
+    redactor = Redactor()
+    for chunk in (pem("PRIVATE KEY")[:500], random_looking(100_000), "x" * 100_000, "-" * 100_000, "=" * 10_000):
+        redactor.feed(chunk)
+        assert len(redactor._text) <= len(chunk) + 5 * LOOK_AHEAD
+        redactor.feed(" " * (5 * LOOK_AHEAD))
+        assert len(redactor._text) <= 3 * LOOK_AHEAD
+
+
+def test_a_secret_longer_than_anything_that_is_kept_is_masked_whole():
+    redactor = Redactor()
+    secret = "sk-" + "ant-" + random_looking(1_000_000)
+    shown = "".join(redactor.feed(secret[i : i + 1000]) for i in range(0, len(secret), 1000))
+    assert shown + redactor.finish() == "[redacted: Anthropic key]"
+
+
+@pytest.mark.parametrize("before", ["a", "password='", " "])
+def test_what_stands_before_a_cut_counts_behind_it(before: str):
+    text = "x" * 5000 + before + SECRETS["OpenAI"] + " " * 5000
+    redactor = Redactor()
+    place = 5000 + len(before)
+    shown = redactor.feed(text[: place + LOOK_AHEAD]) + redactor.feed(text[place + LOOK_AHEAD :]) + redactor.finish()
+    assert shown == redact(text)
+    assert (shown == text) == (before == "a"), "in the middle of a word it is none"
+
+
+# -- properties ----------------------------------------------------------------------------------
+
+fillers = st.one_of(
+    st.text(alphabet="ab1-_.:=/@ \n\"'é", max_size=30),
+    st.sampled_from(["x" * 900, " " * 1100, "=" * 700, "-" * 1030, "word " * 300, "a" * 3000, "://a:" * 250]),
+)
+pieces = st.lists(
+    st.one_of(fillers, st.sampled_from([*SECRETS.values(), "password='secret1'", "://u:pw@h"])), max_size=8
+)
+
+
+@given(pieces, st.lists(st.integers(0, 20_000), max_size=12))
+@settings(max_examples=200)
+@example(["x" * 1000, SECRETS["JWT"], " ", SECRETS["RSA key"]], [1000, 1001, 1003, 1200, 1300, 2000, 2600])
+def test_chunking_never_changes_the_outcome(parts: list[str], cuts: list[int]):
+    text = "".join(parts)
+    places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    for step in (LOOK_AHEAD + 1, 4 * LOOK_AHEAD):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(redaction, "_STEP", step)
+            redactor = Redactor()
+            shown = "".join(redactor.feed(text[a:b]) for a, b in itertools.pairwise(places))
+            assert shown + redactor.finish() == redact(text)
+
+
+@given(pieces)
+def test_masking_twice_is_masking_once(parts: list[str]):
+    once = redact("".join(parts))
+    assert redact(once) == once
+
+
+@given(st.text(alphabet="ab \n", max_size=50), st.sampled_from(sorted(SECRETS)), st.text(alphabet="ab \n", max_size=50))
+def test_no_eight_characters_of_a_secret_are_left(before: str, kind: str, after: str):
+    secret = SECRETS[kind]
+    shown = redact(f"{before} {secret} {after}")
+    lines = re.split(r"\s+", secret)
+    secret_parts = {line[i : i + 8] for line in lines for i in range(len(line) - 8) if "-----" not in line}
+    assert not any(part in shown for part in secret_parts if not re.fullmatch("[A-Z ]+", part))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["=", "n=", "token=", 'password:"', "eyJ", "sk-", "://a:", "-----BEGIN PRIVATE KEY-----", "-", "bearer ", "SG.a."],
+)
+def test_every_place_is_judged_a_bounded_number_of_times(piece: str, monkeypatch: pytest.MonkeyPatch):
+    """Counted in searches begun, for a hostile text and for one of twice its length."""
+    counts = []
+    for size in (20_000, 40_000):
+        calls = [0]
+        rules = redaction._DEFAULT
+
+        class Counted:
+            def __getattr__(self, name: str, calls: list[int] = calls, rules: redaction._Rules = rules) -> object:
+                calls[0] += name.startswith("next_")
+                return getattr(rules, name)
+
+        text = piece * (size // len(piece))
+        redactor = Redactor()
+        monkeypatch.setattr(redactor, "_rules", Counted())
+        for start in range(0, len(text), 1000):
+            redactor.feed(text[start : start + 1000])
+        redactor.finish()
+        counts.append(calls[0])
+    assert counts[1] <= 2.2 * counts[0] + 10
