@@ -30,6 +30,7 @@ EXTRAS = {
     "pyodide": "the pyodide wall, which runs in Deno",
     "redis": "sessions and other state in a Redis server",
     "restricted": "guard-rails by RestrictedPython, for the inprocess backend",
+    "repl": "the workbench: grep in linear time, and counted tokens",
     "s3": "sessions and other state in a bucket",
     "wasm": "the wasm wall: wasmtime, and componentize-py to build its guest",
 }
