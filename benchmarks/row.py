@@ -14,7 +14,7 @@ from typing import Literal
 
 Sampler = Callable[[], Sequence[float]]
 Opener = Callable[[], AbstractContextManager[Sampler]]
-Unit = Literal["ms", "us", "MB/s", "MB", "/s"]
+Unit = Literal["ms", "us", "MB/s", "MB", "/s", "tokens"]
 Quantity = Literal["p50", "ratio", "peer_ratio"]
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
         ExecutionError,
         ExecutionTimeoutError,
         IsolationError,
+        LookError,
         MachineError,
         PatternError,
         PolicyError,
+        PrematureFinalError,
         ProtocolError,
         QuotaError,
         ReentrantCallError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         SessionFileError,
         SessionLostError,
         SnapshotError,
+        SourceError,
         StartError,
         StoreError,
         UnknownBackendError,
@@ -55,6 +58,11 @@ if TYPE_CHECKING:
     from cloche.policy import ExecutionPolicy, Mount
     from cloche.pyodide import PyodideSandbox
     from cloche.remote import DaemonClientSandbox, DetachedSession
+    from cloche.repl.aio import AsyncREPLEnvironment
+    from cloche.repl.bench import Tool
+    from cloche.repl.config import PromptConfig, REPLConfig
+    from cloche.repl.environment import REPLEnvironment
+    from cloche.repl.turn import HostCall, TurnResult
     from cloche.result import CodeExecution, Display, ExceptionInfo, SandboxResult, Usage
     from cloche.sandbox import BaseSandbox, SessionSandbox
     from cloche.session.callbacks import calling_sandbox
@@ -70,20 +78,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "UNSET", "ASTSecurityVisitor", "AdmissionError", "AsyncSandbox", "Availability", "Backend",
+    "UNSET", "ASTSecurityVisitor", "AdmissionError", "AsyncREPLEnvironment", "AsyncSandbox", "Availability", "Backend",
     "BackendUnavailableError", "BaseSandbox", "BinaryMissingError", "BranchCopy", "BranchError", "BusyError",
-    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError",
-    "DaemonClientSandbox", "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError",
-    "ExecutionPolicy", "ExecutionTimeoutError", "FileInfo", "GuestVersions", "InProcessSandbox", "Isolation",
-    "IsolationError", "JailSandbox", "Layer", "MachineError", "Mount", "NativePythonSandbox", "PatternError",
-    "PolicyError", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError", "REPLExecutor", "REPLHealth",
-    "REPLResponse", "REPLSettings", "ReentrantCallError", "RemoteObject", "Replacement", "RequestError",
-    "SandboxConfig", "SandboxLogger", "SandboxResult", "Sanitized", "SessionClosedError", "SessionError",
-    "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped", "Snapshot", "SnapshotEntry", "SnapshotError",
-    "SnapshotPiece", "StartError", "StoreError", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError",
-    "UnsupportedError", "Usage", "ValueTransferError", "Violation", "WaitingCopy", "Witness", "WorkspaceFileError",
-    "__version__", "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run",
-    "run_untrusted_python", "sanitize_code_unicode",
+    "CallTimeoutError", "Channel", "ClocheError", "CodeError", "CodeExecution", "ConflictError", "DaemonClientSandbox",
+    "DamagedEntryError", "DetachedSession", "Display", "ExceptionInfo", "ExecutionError", "ExecutionPolicy",
+    "ExecutionTimeoutError", "FileInfo", "GuestVersions", "HostCall", "InProcessSandbox", "Isolation", "IsolationError",
+    "JailSandbox", "Layer", "LookError", "MachineError", "Mount", "NativePythonSandbox", "PatternError", "PolicyError",
+    "PrematureFinalError", "PromptConfig", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
+    "REPLConfig", "REPLEnvironment", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError",
+    "RemoteObject", "Replacement", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "Sanitized",
+    "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped",
+    "Snapshot", "SnapshotEntry", "SnapshotError", "SnapshotPiece", "SourceError", "StartError", "StoreError", "Tool",
+    "TurnResult", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
+    "ValueTransferError", "Violation", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
+    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
+    "sanitize_code_unicode",
 ]  # fmt: skip
 
 _HOMES = {
@@ -101,6 +110,11 @@ _HOMES = {
     "policy": ("ExecutionPolicy", "Mount"),
     "pyodide": ("PyodideSandbox",),
     "remote": ("DaemonClientSandbox", "DetachedSession"),
+    "repl.aio": ("AsyncREPLEnvironment",),
+    "repl.bench": ("Tool",),
+    "repl.config": ("PromptConfig", "REPLConfig"),
+    "repl.environment": ("REPLEnvironment",),
+    "repl.turn": ("HostCall", "TurnResult"),
     "result": ("CodeExecution", "Display", "ExceptionInfo", "SandboxResult", "Usage"),
     "sandbox": ("BaseSandbox", "SessionSandbox"),
     "session.callbacks": ("calling_sandbox",),

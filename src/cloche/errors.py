@@ -19,6 +19,9 @@
     │   ├── DamagedEntryError     what a store holds is not what was written to it
     │   ├── SessionFileError      a session file is damaged, too large, or not one
     │   ├── PatternError          (ValueError) a pattern is wrong, or needs what a linear engine does not have
+    │   ├── LookError             (ValueError) a look was asked for in a way that has no meaning
+    │   ├── SourceError           (LookupError) there is no such text, or it may not be seen
+    │   ├── PrematureFinalError   (ValueError) an answer before the context was looked at
     │   └── ValueTransferError    (ValueError) a value cannot cross the wall
     ├── SessionError              the session is not what it was
     │   ├── SessionClosedError    destroy() was called
@@ -218,6 +221,24 @@ class SessionFileError(RequestError):
     """A session file is damaged, too large, newer than this version, or not one at all."""
 
     code = "session_file"
+
+
+class LookError(RequestError, ValueError):
+    """A look at a text was asked for in a way that has no meaning."""
+
+    code = "bad_look"
+
+
+class SourceError(RequestError, LookupError):
+    """There is no such text, or it may not be seen."""
+
+    code = "no_source"
+
+
+class PrematureFinalError(RequestError, ValueError):
+    """An answer before the context was looked at."""
+
+    code = "premature_final"
 
 
 class SessionError(ClocheError):

@@ -30,6 +30,9 @@ class Hit(str):
     before: list[str]
     after: list[str]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str.__str__(self),)  # saved and read again it is a plain line
+
     def __repr__(self) -> str:
         lines = ["%d- %s" % (self.line - len(self.before) + n, text) for n, text in enumerate(self.before)]
         lines.append("%d: %s" % (self.line, str.__str__(self)))
@@ -42,6 +45,9 @@ class Hits(list):  # type: ignore[type-arg]  # the guest runs where list cannot 
 
     total = 0
     source = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)  # saved and read again it is a plain list
 
     def __repr__(self) -> str:
         if not self:
@@ -64,6 +70,9 @@ class Entry(str):
     is_dir: bool
     size: int | None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str.__str__(self),)
+
     def __repr__(self) -> str:
         return str.__str__(self) + "/" if self.is_dir else "%s (%s bytes)" % (str.__str__(self), self.size)
 
@@ -72,6 +81,9 @@ class Listing(list):  # type: ignore[type-arg]  # as above
     """What is in a folder. `total` counts also what is not here."""
 
     total = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
     def __repr__(self) -> str:
         text = "\n".join(map(repr, self)) or "empty"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
 
+GUARDS = ("enforce", "warn", "off")
 _FAREWELLS = ("exit", "exit()", "quit", "quit()")
 """What people type to leave; inside, they would only end the cell."""
 
@@ -33,16 +34,33 @@ _FAREWELLS = ("exit", "exit()", "quit", "quit()")
 @click.command()
 @session_option
 @store_option
+@click.option("--environment", is_flag=True, help="At an agent's workbench: peek, grep, FINAL and the rest.")
+@click.option("--root", multiple=True, metavar="DIR", help="With --environment: a folder to look at (repeatable).")
+@click.option("--guard", type=click.Choice(GUARDS), default="warn", help="With --environment: the guard-rails.")
 @sandbox_options
 @json_option
-def command(choices: Choices, session: str | None, store: str | None, as_json: bool) -> None:
+def command(
+    choices: Choices,
+    session: str | None,
+    store: str | None,
+    environment: bool,
+    root: tuple[str, ...],
+    guard: str,
+    as_json: bool,
+) -> None:
     """Work with a live session: variables stay from cell to cell.
 
     Enter runs a complete cell, an empty line ends a block, Tab completes, Ctrl-C cancels the running cell and keeps
     the session, Ctrl-D leaves, :help lists the commands. Without a terminal, cells are read from standard input;
     with --json each gives one line. With --session the variables and files of the last time are there, and each cell is
-    saved; :save NAME makes a session of one that was begun without.
+    saved; :save NAME makes a session of one that was begun without. With --environment --context FILE you sit where an
+    agent sits: peek(), grep(), FINAL() and everything else that list_tools() names.
     """
+    if environment:
+        from cloche.cli.workbench import work
+
+        work(choices, session, root, guard, as_json=as_json)
+        return
     placements = choices.placements()
     named = NamedSession(store, session, way_out=":save NAME keeps this one under another name")
     with tidy_ending(), choices.sandbox() as sandbox:
@@ -50,10 +68,10 @@ def command(choices: Choices, session: str | None, store: str | None, as_json: b
         choices.furnish(sandbox, placements)
         repl = Repl(sandbox, named, as_json=as_json)
         repl.tell(notes)
-        if not as_json and _is_terminal(sys.stdin) and _is_terminal(sys.stdout):
+        if not as_json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
             repl.talk()
         else:
-            repl.follow(_piped_lines())
+            repl.follow(piped_lines())
 
 
 class Repl:
@@ -163,11 +181,13 @@ class Repl:
             report(exc, as_json=False, terminal=self._terminal)
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Whether a person is there."""
     return stream is not None and stream.isatty()
 
 
-def _piped_lines() -> Iterator[str]:
+def piped_lines() -> Iterator[str]:
+    """Standard input, line by line."""
     if sys.stdin is None:
         raise RequestError("standard input is closed")
     for number, line in enumerate(sys.stdin.buffer, 1):

@@ -1,0 +1,176 @@
+"""`REPLEnvironment`: the workbench of an agent, on any wall."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import PolicyError, RequestError
+from cloche.factory import create_sandbox
+from cloche.repl.core import EnvironmentCore
+from cloche.repl.turn import TurnResult
+from cloche.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from cloche.repl.config import PromptConfig, REPLConfig
+    from cloche.repl.tokens import TokenCounter
+    from cloche.sandbox import SessionSandbox
+    from cloche.snapshot import Skipped
+
+
+class REPLEnvironment:
+    """An agent's session: `execute(code)` runs one turn, until it says `FINAL(answer)`.
+
+    The context stays here; the code looks at it with `peek` and `grep`, and computes with it as `context`. Use it as
+    a context manager, or `close()` it.
+    """
+
+    def __init__(
+        self,
+        context: Any = None,
+        config: REPLConfig | Mapping[str, Any] | None = None,
+        *,
+        backend: str | None = None,
+        sandbox: SessionSandbox | None = None,
+        tools: Mapping[str, Any] | None = None,
+        llm: Callable[..., Any] | None = None,
+        prompt: PromptConfig | None = None,
+        counter: TokenCounter | None = None,
+        **options: Any,
+    ) -> None:
+        """`options` as for `create_sandbox`; `sandbox` is one that has not been used yet, and is closed with this.
+
+        `tools` are functions or `Tool`s by name; `llm(prompt)` is what `llm_call` asks, and what sums up long outputs.
+        """
+        self._core = EnvironmentCore(context, config, prompt, tools, llm, counter)
+        for name in self._core.bench.names:
+            if self._core.bench.is_async(name):
+                raise PolicyError(f"{name} is async", field="tools", remedy="use AsyncREPLEnvironment")
+        table = self._core.descriptions(self._function)
+        if sandbox is None:
+            limits = self._core.policy_options() if "policy" not in options else {}
+            sandbox = create_sandbox(**_chosen(backend), tools=table, **{**limits, **options})
+        elif backend is not None or options:
+            raise PolicyError("give a sandbox, or what one is made of, not both", field="sandbox")
+        else:
+            sandbox.add_tools(table)
+        self._take(sandbox)
+        self._begun = False
+
+    def _take(self, sandbox: SessionSandbox) -> None:
+        self._sandbox = sandbox
+        self._core.benches.put(sandbox.id, self._core.bench)
+        self._core.bench.sources.workspace = sandbox.files_now
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        benches = self._core.benches
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return benches.current().serve(name, list(args), kwargs)
+
+        return call
+
+    @property
+    def config(self) -> REPLConfig:
+        """Its settings."""
+        return self._core.config
+
+    @property
+    def sandbox(self) -> SessionSandbox:
+        """The wall that its code runs behind."""
+        return self._sandbox
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    def execute(self, code: str, *, timeout_ms: int | None = None) -> TurnResult:
+        """Run one turn. Whatever the code does, this returns."""
+        if not isinstance(code, str):
+            raise RequestError(f"code must be text, not {type(code).__name__}")
+        core, started = self._core, time.perf_counter()
+        ready = core.examine(code, self._sandbox.isolation)
+        if isinstance(ready, TurnResult):
+            return ready
+        self._begin()
+        turn = core.bench.begin_turn(ready.code)
+        try:
+            result = self._sandbox.execute(ready.code, timeout_ms=timeout_ms)
+        finally:
+            core.bench.end_turn()
+        question = core.needs_summary(turn, result)
+        return core.conclude(turn, ready, result, started, None if question is None else self._summarise(question))
+
+    def _begin(self) -> None:
+        """Give the sandbox its context, once. A session that was lost has it again by itself."""
+        if not self._begun:
+            self._sandbox.initialize(self._core.context)
+            self._begun = True
+
+    def _summarise(self, question: str) -> str | None:
+        """A model that fails costs only its summary."""
+        assert self._core.bench.llm is not None
+        try:
+            answer = self._core.bench.llm(question)
+        except Exception:  # noqa: BLE001 - whatever a model's client raises
+            return None
+        return str(answer) if answer else None
+
+    def cancel(self) -> None:
+        """Stop the running turn, from any thread."""
+        self._sandbox.cancel()
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def get_state(self) -> str:
+        """What a model should know of the session: its context, variables, findings and stored outputs."""
+        self._begin()
+        return self._core.describe_state(self._sandbox.list_variables())
+
+    def reset(self) -> None:
+        """Empty namespace, no findings, no stored outputs; the same context and tools."""
+        self._sandbox.reset()
+        self._core.reset()
+
+    def fork(self) -> Self:
+        """A branch: the same variables, findings and outputs so far, its own from here on."""
+        self._begin()
+        branch = object.__new__(type(self))
+        branch._core = self._core.branch()
+        branch._begun = True
+        branch._take(self._sandbox.fork())
+        return branch
+
+    def checkpoint(self) -> bytes:
+        """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
+        self._begin()
+        return self._core.to_checkpoint(self._sandbox.snapshot().to_bytes())
+
+    def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
+        """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
+        data, snapshot = self._core.read_checkpoint(checkpoint)
+        read = Snapshot.from_bytes(snapshot)
+        self._begin()
+        self._sandbox.reset()
+        failed = self._sandbox.restore(read)
+        self._core.take_over(data)
+        return failed
+
+    def close(self) -> None:
+        """End the session and remove its stored outputs. Idempotent."""
+        self._sandbox.destroy()
+        self._core.bench.spill.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _chosen(backend: str | None) -> dict[str, Any]:
+    return {} if backend is None else {"backend": backend}

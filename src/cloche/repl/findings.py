@@ -1,0 +1,54 @@
+"""What an agent has noted down for later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cloche.errors import RequestError
+
+MOST = 1000
+LONGEST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One note."""
+
+    id: int
+    content: str
+    tags: tuple[str, ...]
+    source: str | None
+    turn: int
+
+
+class Findings:
+    """Notes in the order in which they were made."""
+
+    def __init__(self, kept: list[Finding] | None = None) -> None:
+        self.all: list[Finding] = list(kept or [])
+
+    def mark(self, turn: int, content: Any, tags: Any = (), source: Any = None) -> dict[str, Any]:
+        """Note something down."""
+        if len(self.all) >= MOST:
+            raise RequestError(f"there are {MOST} findings already", remedy="sum some of them up in one")
+        text = str(content)
+        if len(text) > LONGEST:
+            raise RequestError(f"the finding has {len(text)} characters; it may have {LONGEST}")
+        marked = tuple(str(tag)[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20])
+        finding = Finding(len(self.all) + 1, text, marked, None if source is None else str(source)[:500], turn)
+        self.all.append(finding)
+        return {"id": finding.id, "content": text[:100], "tags": list(marked)}
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All of them, shortened."""
+        return [{**asdict(item), "content": item.content[:200], "tags": list(item.tags)} for item in self.all]
+
+    def to_data(self) -> list[dict[str, Any]]:
+        """For a checkpoint."""
+        return [asdict(item) for item in self.all]
+
+    @classmethod
+    def from_data(cls, data: list[dict[str, Any]]) -> Findings:
+        """From a checkpoint."""
+        return cls([Finding(**{**item, "tags": tuple(item["tags"])}) for item in data])

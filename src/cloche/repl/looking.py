@@ -1,0 +1,160 @@
+"""Looking without a model: `peek`, `grep`, the cuts of a context, folders and files. All of it read-only."""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from cloche.errors import LookError
+from cloche.repl.searching import Searcher
+
+if TYPE_CHECKING:
+    from cloche.repl.sources import Source, Sources
+
+DEFAULT_PEEK = 500
+MOST_ENTRIES = 100
+NEAR_A_LINE = 200
+"""Characters: a cut is moved to the end of a line when one is that near."""
+MOST_CHUNKS = 10_000
+
+
+def peek(sources: Sources, first: Any = None, n: Any = None, start: int = 0, lines: Any = None) -> str:
+    """A piece of a text: `peek(n)`, `peek(source, n, start)`, `peek(source, lines=(first, last))`."""
+    if isinstance(first, int) and not isinstance(first, bool):
+        first, n = (n if isinstance(n, str) else None), first  # also peek(n, source)
+    source = sources.find(first)
+    if lines is not None:
+        return source.lines(*_line_range(lines))
+    n = DEFAULT_PEEK if n is None else n
+    for name, value in (("n", n), ("start", start)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise LookError(f"{name} must be a whole number, not {value!r:.60}")
+    if n < 0:
+        raise LookError(f"n must not be negative: {n}", remedy=f"peek(start=-{-n}) shows the end")
+    if start < 0:
+        start = max(len(source.text) + start, 0)
+    return source.text[start : start + n]
+
+
+def grep(
+    sources: Sources,
+    pattern: Any,
+    source: Any = None,
+    before: Any = 0,
+    after: Any = 0,
+    ignore_case: Any = True,
+    max_results: Any = 100,
+) -> dict[str, Any]:
+    """Lines that match. When only the first argument names a text, it is the source and the second the pattern."""
+    if isinstance(source, str) and sources.knows(pattern) and not sources.knows(source):
+        pattern, source = source, pattern
+    if not isinstance(pattern, str):
+        raise LookError(f"pattern must be text, not {type(pattern).__name__}")
+    for name, value in (("before", before), ("after", after), ("max_results", max_results)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10_000:
+            raise LookError(f"{name} must be a whole number from 0 to 10000, not {value!r:.60}")
+    found: Source = sources.find(source)
+    searcher = Searcher(pattern, ignore_case=bool(ignore_case))
+    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=max_results)
+    hits = [
+        {
+            "line": hit.line,
+            "column": hit.column,
+            "start": hit.start,
+            "text": hit.text,
+            "before": list(hit.before),
+            "after": list(hit.after),
+        }
+        for hit in matches.hits
+    ]
+    return {"source": found.label, "total": matches.total, "hits": hits}
+
+
+def cuts(length: int, text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, int]]:
+    """Where `chunk_context` cuts: nothing is left out, and joining what each adds gives the text again."""
+    for name, value, least in (("n_chunks", n_chunks, 1), ("overlap", overlap, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value:
+            raise LookError(f"{name} must be a whole number from {least} on, not {value!r:.60}")
+    if n_chunks > MOST_CHUNKS:
+        raise LookError(f"n_chunks may be {MOST_CHUNKS}")
+    ends: list[int] = []
+    for number in range(1, n_chunks):
+        end = length * number // n_chunks
+        near = text.find("\n", end, min(end + NEAR_A_LINE, length))
+        ends.append(max(near + 1 if near >= 0 else end, ends[-1] if ends else 0))
+    ends.append(length)
+    starts = [0, *ends[:-1]]
+    found = [(max(start - overlap, 0) if start else 0, end) for start, end in zip(starts, ends, strict=True)]
+    return [(start, end) for start, end in found if end > start] or [(0, length)]
+
+
+def list_dir(sources: Sources, path: str = ".") -> dict[str, Any]:
+    """What is in a folder of the workspace or under a root; folders first."""
+    inside = sources.workspace_path(path)
+    if inside is not None:
+        found = _workspace_entries(sources, inside)
+        if found or os.path.normpath(inside or ".") == ".":
+            return {"total": len(found), "entries": found[:MOST_ENTRIES]}
+    real = sources.resolve(path)
+    try:
+        with os.scandir(real) as entries:
+            found = [_entry(entry) for entry in entries]
+    except OSError as exc:
+        raise LookError(f"{path} cannot be listed", cause=exc.strerror) from None
+    found.sort(key=lambda entry: (not entry["is_dir"], entry["name"]))
+    return {"total": len(found), "entries": found[:MOST_ENTRIES]}
+
+
+def file_info(sources: Sources, path: str) -> dict[str, Any]:
+    """What is known of a file of the workspace, or of a file or folder under a root."""
+    inside = sources.in_workspace(path)
+    if inside is not None:
+        return {"path": str(path), "type": "file", "size": len(inside), "extension": os.path.splitext(path)[1]}
+    real = sources.resolve(path)
+    status = os.stat(real, follow_symlinks=False)
+    changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    return {
+        "path": str(path),
+        "type": "folder" if stat.S_ISDIR(status.st_mode) else "file",
+        "size": status.st_size,
+        "modified": changed.isoformat(timespec="seconds"),
+        "extension": os.path.splitext(real)[1],
+    }
+
+
+def _workspace_entries(sources: Sources, folder: str) -> list[dict[str, Any]]:
+    """Names directly in a folder of the session."""
+    assert sources.workspace is not None
+    start = os.path.normpath(folder or ".")
+    prefix = "" if start == "." else start + "/"
+    found: dict[str, dict[str, Any]] = {}
+    for file in sources.workspace().list():
+        if file.path.startswith(prefix):
+            name, deeper, _ = file.path[len(prefix) :].partition("/")
+            entry = {"name": name, "path": prefix + name, "is_dir": bool(deeper), "size": None if deeper else file.size}
+            found.setdefault(name, entry)
+    return sorted(found.values(), key=lambda entry: (not entry["is_dir"], entry["name"]))
+
+
+def _entry(entry: os.DirEntry[str]) -> dict[str, Any]:
+    is_dir = entry.is_dir(follow_symlinks=False)
+    try:
+        size = None if is_dir else entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        size = None
+    name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"name": name, "path": entry.path, "is_dir": is_dir, "size": size}
+
+
+def _line_range(lines: Any) -> tuple[int, int]:
+    if isinstance(lines, int) and not isinstance(lines, bool):
+        return lines, lines
+    if isinstance(lines, str):
+        first, _, last = lines.partition("-")
+        if first.strip().isdigit() and (last or first).strip().isdigit():
+            return int(first), int(last or first)
+    if isinstance(lines, tuple | list) and len(lines) == 2 and all(isinstance(number, int) for number in lines):
+        return int(lines[0]), int(lines[1])
+    raise LookError(f"lines must be a number or (first, last), not {lines!r:.60}")

@@ -1,0 +1,128 @@
+"""Outputs that are too long to be shown: stored whole under a handle, with a summary in their place."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cloche.repl.config import PromptConfig
+
+HEAD, TAIL = 15, 5
+"""Lines of a summary that no model made."""
+LONGEST_LINE = 200
+SUMMARISED = 4000
+"""Characters of a new output that a summarising model sees; the end, where results stand."""
+
+
+class Spill:
+    """The stored outputs of one environment."""
+
+    def __init__(self, folder: str | None, quota_bytes: int) -> None:
+        self.session_id = secrets.token_hex(8)
+        self._given = folder
+        self._own: Path | None = None
+        self._quota = quota_bytes
+        self._sizes: OrderedDict[int, int] = OrderedDict()
+        self.summary = ""
+        """What the model that summarises has made of all outputs so far."""
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie: for this session alone."""
+        if self._own is None:
+            base = Path(self._given) if self._given is not None else Path(tempfile.mkdtemp(prefix="cloche-outputs-"))
+            self._own = base / self.session_id
+            self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._own
+
+    def store(self, turn: int, text: str) -> Path:
+        """Keep an output whole. The oldest give way to it; one that is over the quota by itself is cut at its end."""
+        data = text.encode("utf-8", "surrogatepass")[: self._quota]
+        while self._sizes and sum(self._sizes.values()) + len(data) > self._quota:
+            oldest, _ = self._sizes.popitem(last=False)
+            self._path(oldest).unlink(missing_ok=True)
+        path = self._path(turn)
+        fresh = path.with_suffix(".new")
+        with open(fresh, "wb", opener=_private) as handle:
+            handle.write(data)
+        fresh.replace(path)
+        self._sizes[turn] = len(data)
+        return path
+
+    def read(self, turn: int) -> str | None:
+        """An output by the number of its turn; None when it is not there (any more)."""
+        if turn not in self._sizes:
+            return None
+        try:
+            return self._path(turn).read_bytes().decode("utf-8", "surrogatepass")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    @property
+    def handles(self) -> list[str]:
+        """Those that can be looked at."""
+        return [f"out:{turn}" for turn in self._sizes]
+
+    def clear(self) -> None:
+        """Remove them all."""
+        self._sizes.clear()
+        self.summary = ""
+        own, self._own = self._own, None
+        if own is not None:
+            shutil.rmtree(own if self._given is not None else own.parent, ignore_errors=True)
+
+    def _path(self, turn: int) -> Path:
+        return self.folder / f"turn_{turn}.txt"
+
+
+def head_and_tail(text: str) -> str:
+    """What can be said of an output without a model: how it begins and how it ends. Long lines are cut."""
+    lines = text.splitlines() or [""]
+    if len(lines) <= HEAD + TAIL:
+        return "\n".join(map(_cut, lines))
+    left_out = len(lines) - HEAD - TAIL
+    middle = f"... [{left_out} lines left out: {HEAD + 1} to {HEAD + left_out}]"
+    return "\n".join([*map(_cut, lines[:HEAD]), middle, *map(_cut, lines[-TAIL:])])
+
+
+def summary_request(previous: str, text: str, prompt: PromptConfig) -> str:
+    """What a model is asked: the summary so far and the end of the new output make the new summary."""
+    tail = text[-SUMMARISED:]
+    before = f"Summary of the outputs so far:\n{previous}\n\n" if previous else ""
+    return (
+        f"{before}End of the new output ({len(text)} characters in all):\n{tail}\n\n"
+        f"Write the new summary: at most {prompt.summary_lines} lines. Keep what matters for the task (findings, "
+        "figures, names, errors); drop what the new output has made obsolete."
+    )
+
+
+def bounded_summary(answer: str, prompt: PromptConfig) -> str:
+    """A model's answer within its bounds, whatever it wrote. Four characters are about a token."""
+    lines = answer.strip().splitlines()[: prompt.summary_lines]
+    return "\n".join(map(_cut, lines))[: prompt.summary_tokens * 4]
+
+
+def compose(turn: int, text: str, path: Path, summary: str, prompt: PromptConfig) -> str:
+    """What takes the place of a stored output: head, summary, and how to see more."""
+    lines = text.count("\n") + (not text.endswith("\n"))
+    head = f"[Output: {len(text)} characters, {lines} lines, stored as out:{turn} ({path})]"
+    footer = f'[To see more: peek("out:{turn}"), peek("out:{turn}", lines=(1, 40)), grep("pattern", "out:{turn}")]'
+    room = max(prompt.max_output_preview - len(head) - len(footer) - 2, 80)
+    if len(summary) > room:
+        keep = room // 2 - 3
+        summary = f"{summary[:keep]}\n...\n{summary[-keep:]}"
+    return f"{head}\n{summary}\n{footer}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}... [{len(line) - LONGEST_LINE} more]"
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,93 @@
+"""What a turn gave: the one value that a loop reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cloche.repl.tokens import Tokens
+    from cloche.result import SandboxResult
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """One call of a builtin or a tool in a turn."""
+
+    name: str
+    arguments: str
+    """Shortened."""
+    characters: int
+    """Of what it gave back."""
+    failed: str | None
+    seconds: float
+    ahead: bool = False
+    """It was made before the code asked for it, beside others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """One `execute`. `output` is what a model is to be shown."""
+
+    output: str
+    is_final: bool = False
+    final_answer: str | None = None
+    final_value: Any = None
+    """The answer itself where it is plain data."""
+    error: str | None = None
+    elapsed_seconds: float = 0.0
+    turn: int = 0
+    spilled: str | None = None
+    """Handle of the whole output, where only a summary is shown."""
+    notes: tuple[str, ...] = ()
+    """What was done to the code before it ran, and what the guard-rails had to say."""
+    calls: tuple[HostCall, ...] = ()
+    shown: Tokens | None = None
+    """What `output` costs a model, and by which count."""
+    result: SandboxResult | None = field(default=None, repr=False)
+    """What the sandbox said; None when the code was not run."""
+
+    @property
+    def ok(self) -> bool:
+        """True when the code ran to its end, or gave its answer."""
+        return self.error is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("result", "shown", "calls")}
+        return {
+            **plain,
+            "notes": list(self.notes),
+            "calls": [asdict(call) for call in self.calls],
+            "shown": None if self.shown is None else asdict(self.shown),
+            "session_state": None if self.result is None else self.result.session_state,
+        }
+
+
+def describe_failure(result: SandboxResult) -> str | None:
+    """The error of a cell as a model can use it: type, message, and the line it points at."""
+    exception = result.exception
+    if exception is None:
+        return result.error
+    text = f"{exception.type}: {exception.message}".rstrip(": ")
+    lines = result.code.splitlines()
+    if exception.line is not None and 0 < exception.line <= len(lines):
+        text += f" (line {exception.line}: {lines[exception.line - 1].strip()[:120]})"
+    return text
+
+
+def compose_output(result: SandboxResult, error: str | None) -> str:
+    """What was printed, the value of a last expression, and the error, in the order in which they came."""
+    parts = [result.stdout]
+    if result.value is not None:
+        parts.append(result.value)
+    stderr = result.stderr
+    if result.exception is not None:
+        stderr = stderr.removesuffix(result.exception.traceback)
+    if stderr.strip():
+        parts.append(f"[STDERR]\n{stderr.rstrip()}")
+    if error is not None:
+        parts.append(f"[ERROR] {error}")
+        if result.guidance:
+            parts.append(f"[HINT] {result.guidance}")
+    return "\n".join(part.rstrip("\n") for part in parts if part)

@@ -1,0 +1,139 @@
+"""What can be looked at: handles and paths under the roots, and nothing else."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cloche import LookError, REPLConfig, REPLEnvironment, SourceError
+from cloche.repl import looking
+from cloche.repl.sources import Sources, as_text
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "root"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "notes.txt").write_bytes("erste Zeile\r\nzweite: größer\r\n".encode())
+    (folder / "deep" / "more.txt").write_text("more")
+    (tmp_path / "secret.txt").write_text("secret")
+    return folder
+
+
+@pytest.fixture
+def sources(root):
+    found = Sources([str(root)], {3: "stored\noutput"}.get)
+    found.set_context("one\ntwo\nthree\n")
+    return found
+
+
+def test_peek_shows_the_beginning(sources):
+    assert looking.peek(sources, 5) == "one\nt"
+    assert looking.peek(sources) == "one\ntwo\nthree\n"
+
+
+def test_peek_takes_a_source_a_start_and_lines(sources):
+    assert looking.peek(sources, "out:3", 6) == "stored"
+    assert looking.peek(sources, 6, "out:3") == "stored"
+    assert looking.peek(sources, None, 3, 4) == "two"
+    assert looking.peek(sources, start=-6) == "three\n"
+    assert looking.peek(sources, lines=(2, 3)) == "two\nthree"
+    assert looking.peek(sources, lines="2-2") == looking.peek(sources, lines=2) == "two"
+    assert looking.peek(sources, "notes.txt", lines=(2, 2)).rstrip("\r") == "zweite: größer"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"n": -1}, {"n": "x"}, {"n": True}, {"start": 1.5}, {"lines": "a"}, {"lines": (1,)}]
+)
+def test_a_look_without_a_meaning_is_refused(sources, arguments):
+    with pytest.raises(LookError):
+        looking.peek(sources, **arguments)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.txt", "/etc/passwd", "deep/../../secret.txt", "nothing.txt", "a\0b", "out:9", "x" * 5000, "two\nlines",
+     5, b"notes.txt", "", "deep"],
+)  # fmt: skip
+def test_what_is_no_source_or_lies_outside_is_not_seen(sources, name):
+    with pytest.raises(SourceError):
+        sources.find(name)
+
+
+def test_a_link_out_of_the_root_is_not_followed(sources, root):
+    os.symlink(root.parent / "secret.txt", root / "link.txt")
+    os.symlink(root.parent, root / "folder")
+    for name in ("link.txt", "folder/secret.txt", str(root / "link.txt")):
+        with pytest.raises(SourceError):
+            sources.find(name)
+
+
+def test_without_roots_no_file_is_seen(root):
+    bare = Sources([], lambda number: None)
+    with pytest.raises(SourceError, match="may be seen"):
+        bare.find(str(root / "notes.txt"))
+
+
+def test_a_file_that_changes_is_read_again(sources, root):
+    assert sources.find("deep/more.txt").text == "more"
+    (root / "deep" / "more.txt").write_text("other text")
+    assert sources.find("deep/more.txt").text == "other text"
+
+
+def test_grep_takes_both_orders_when_only_one_names_a_text(sources):
+    assert [hit["text"] for hit in looking.grep(sources, "out", "out:3")["hits"]] == ["output"]
+    assert [hit["text"] for hit in looking.grep(sources, "out:3", "out")["hits"]] == ["output"]
+    assert looking.grep(sources, "t", "notes.txt")["source"] == "notes.txt"
+
+
+def test_grep_never_takes_raw_text_for_a_source(sources):
+    with pytest.raises(SourceError):
+        looking.grep(sources, "a", "some text to search in\nwith lines")
+
+
+def test_list_dir_and_file_info_see_the_root(sources, root):
+    listing = looking.list_dir(sources, str(root))
+    assert [(entry["name"], entry["is_dir"]) for entry in listing["entries"]] == [("deep", True), ("notes.txt", False)]
+    info = looking.file_info(sources, "notes.txt")
+    assert (info["type"], info["size"], info["extension"]) == ("file", 31, ".txt")
+    with pytest.raises(SourceError):
+        looking.list_dir(sources, "/etc")
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 1019, 5000])
+@pytest.mark.parametrize("n_chunks", [1, 3, 20])
+@pytest.mark.parametrize("overlap", [0, 5, 10_000])
+def test_cuts_lose_nothing(length, n_chunks, overlap):
+    text = "".join("\n" if number % 37 == 0 else chr(97 + number % 26) for number in range(length))
+    found = looking.cuts(length, text, n_chunks, overlap)
+    joined, at = "", 0
+    for start, end in found:
+        assert start <= at
+        joined += text[at:end]
+        at = end
+    assert joined == text
+
+
+@pytest.mark.parametrize(
+    ("context", "text"),
+    [("a", "a"), (b"\xffa", "\ufffda"), (["a", "b"], "a\nb"), ({"a": 1}, '{\n "a": 1\n}'), (5, "5")],
+)
+def test_a_context_of_any_kind_can_be_looked_at(context, text):
+    assert as_text(context) == text
+
+
+def test_files_of_the_workspace_are_seen_by_the_paths_that_the_code_gives_them():
+    with REPLEnvironment("text", REPLConfig(guard="off"), backend="jail") as env:
+        env.execute("import os; os.mkdir('d'); open('d/a.txt', 'w').write('inside\\nlines'); os.getcwd()")
+        result = env.execute(
+            "print(peek('d/a.txt', 6), peek('/app/d/a.txt', lines=2)); print(list_dir('d'), list_dir())\n"
+            "print(file_info('d/a.txt')['size'], grep('side', 'd/a.txt'))"
+        )
+        assert result.output == "inside lines\na.txt (12 bytes) d/\n12 1: inside"
+
+
+def test_a_link_in_the_workspace_does_not_lead_out():
+    with REPLEnvironment("text", REPLConfig(guard="off"), backend="jail") as env:
+        result = env.execute("import os; os.symlink('/etc/passwd', 'x'); peek('x')")
+        assert "SourceError" in str(result.error)

@@ -1,0 +1,127 @@
+"""Output spill-to-file: stored whole, summed up in its place, within bounds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cloche import PromptConfig, REPLConfig, REPLEnvironment
+from cloche.repl.spill import Spill, bounded_summary, compose, head_and_tail, summary_request
+
+LONG = "\n".join(f"row {number}" for number in range(3000))
+PROMPT = PromptConfig()
+
+
+@pytest.fixture
+def env(tmp_path):
+    with REPLEnvironment("text", REPLConfig(spill_dir=str(tmp_path)), backend="native") as environment:
+        yield environment
+
+
+def test_output_over_the_cap_goes_whole_to_the_file_of_its_turn(env, tmp_path):
+    result = env.execute("for n in range(3000): print('row', n)")
+    (folder,) = tmp_path.iterdir()
+    assert result.spilled == "out:1"
+    assert (folder / "turn_1.txt").read_text() == LONG
+    assert (folder / "turn_1.txt").stat().st_mode & 0o077 == 0
+
+
+def test_output_at_the_cap_is_shown_as_it_is(env):
+    assert env.execute("print('x' * 8192)").spilled is None
+    assert env.execute("print('x' * 8193)").spilled == "out:2"
+
+
+def test_without_a_model_the_summary_is_the_head_and_the_tail(env):
+    lines = env.execute("for n in range(3000): print('row', n)").output.splitlines()
+    assert lines[1:16] == [f"row {number}" for number in range(15)]
+    assert lines[16] == "... [2980 lines left out: 16 to 2995]"
+    assert lines[17:22] == [f"row {number}" for number in range(2995, 3000)]
+
+
+def test_one_very_long_line_is_cut_too(env):
+    result = env.execute("print('x' * 500_000)")
+    assert len(result.output) <= PROMPT.max_output_preview
+    assert env.execute("len(peek('out:1', 600_000))").output == "500000"
+
+
+def test_every_hint_of_the_footer_can_be_typed(env):
+    shown = env.execute("for n in range(3000): print('row', n)").output
+    hints = re.findall(r"(?:peek|grep)\(.*?\)(?=,|\])", shown.rpartition("To see more: ")[2])
+    assert len(hints) == 3
+    for hint in hints:
+        assert env.execute(f"print({hint})").error is None, hint
+
+
+def test_the_order_of_the_seed_works_for_grep(env):
+    env.execute("for n in range(3000): print('row', n)")
+    path = next(iter(Path(env.config.spill_dir).iterdir())) / "turn_1.txt"
+    assert env.execute("print(grep('out:1', 'row 77$'))").output == "78: row 77"
+    assert path.exists()
+
+
+def test_a_model_keeps_a_rolling_summary():
+    asked: list[str] = []
+
+    def model(prompt: str) -> str:
+        asked.append(prompt)
+        return f"summary {len(asked)}\n" + "more\n" * 50
+
+    with REPLEnvironment("text", backend="native", llm=model) as env:
+        first = env.execute("print('a' * 9000)")
+        second = env.execute("print('b' * 9000)")
+    assert "summary 1" in first.output
+    assert first.output.count("more\n") == PROMPT.summary_lines - 1
+    assert "Summary of the outputs so far:\nsummary 1" in asked[1]
+    assert "b" * 4000 in asked[1]
+    assert "summary 2" in second.output
+
+
+def test_a_model_that_fails_costs_only_its_summary():
+    def model(prompt: str) -> str:
+        raise ConnectionError("down")
+
+    with REPLEnvironment("text", backend="native", llm=model) as env:
+        assert "row 14" in env.execute("for n in range(3000): print('row', n)").output
+
+
+def test_the_oldest_outputs_give_way_to_the_quota(tmp_path):
+    spill = Spill(str(tmp_path), 100)
+    for turn in (1, 2, 3):
+        spill.store(turn, "x" * 40)
+    assert spill.handles == ["out:2", "out:3"]
+    assert spill.read(1) is None
+    assert spill.read(3) == "x" * 40
+
+
+def test_what_was_stored_goes_with_the_environment(tmp_path):
+    with REPLEnvironment("text", REPLConfig(spill_dir=str(tmp_path)), backend="native") as env:
+        env.execute("print('x' * 9000)")
+        assert list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_environments_with_one_folder_do_not_overwrite_each_other(tmp_path):
+    config = REPLConfig(spill_dir=str(tmp_path))
+    with REPLEnvironment("", config, backend="native") as one, REPLEnvironment("", config, backend="native") as other:
+        one.execute("print('a' * 9000)")
+        other.execute("print('b' * 9000)")
+        assert one.execute("peek('out:1', 1)").output == "'a'"
+        assert other.execute("peek('out:1', 1)").output == "'b'"
+
+
+def test_a_summary_never_outgrows_its_preview():
+    text = compose(3, LONG, Path("/x/turn_3.txt"), "word " * 5000, PROMPT)
+    assert len(text) <= PROMPT.max_output_preview
+    assert text.endswith(")]")
+
+
+def test_what_a_model_is_asked_is_bounded_whatever_it_said_before():
+    assert len(summary_request("s" * 2048, "x" * 10**6, PROMPT)) < 7000
+    assert len(bounded_summary("long " * 10**5, PROMPT)) <= PROMPT.summary_tokens * 4
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\n" * 19, "\n" * 100])
+def test_any_text_has_a_head_and_a_tail(text):
+    assert len(head_and_tail(text).splitlines()) <= 21
