@@ -12,6 +12,7 @@ from tests.executor.kinds import FEW, KINDS, executing, options_of
 
 from cloche import REPLExecutor, REPLSettings, RequestError, SessionClosedError, UnsupportedError
 from cloche.executor.servers import WallServer
+from cloche.pool import Pool
 
 COLD = REPLSettings(preload=FEW, enabled=False)
 
@@ -64,6 +65,46 @@ def test_a_closed_executor_says_so() -> None:
             assert (await executor.execute("1")).stdout == "1\n"
         with pytest.raises(SessionClosedError):
             await executor.execute("1")
+
+    anyio.run(work)
+
+
+def test_requests_that_are_under_way_when_the_executor_is_closed_are_ended(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def ask(executor: REPLExecutor, code: str) -> None:
+        try:
+            told.append(str((await executor.execute(code)).exit_code))
+        except SessionClosedError as exc:
+            told.append(type(exc).__name__)
+
+    async def work() -> None:
+        busy = options_of("command", tmp_path)
+        async with anyio.create_task_group() as group:
+            async with REPLExecutor(REPLSettings(preload=FEW), servers=1, command=["sleep", "100"]) as waiting:
+                group.start_soon(ask, waiting, "1")
+                await anyio.wait_all_tasks_blocked()
+            async with REPLExecutor(REPLSettings(preload=FEW), servers=1, **busy) as running:
+                await running.wait_until_ready()
+                group.start_soon(ask, running, "open('started', 'w').close()\nimport time\ntime.sleep(100)")
+                while not (tmp_path / "started").exists():  # noqa: ASYNC110 - made by another process
+                    await anyio.sleep(0.01)
+
+    anyio.run(work)
+    assert told == ["SessionClosedError", "137"]
+
+
+def test_a_pool_that_was_given_is_left_as_it_was_found(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Pool() as pool:
+            async with REPLExecutor(
+                REPLSettings(preload=FEW), servers=2, pool=pool, owner="me", backend="jail"
+            ) as executor:
+                await executor.wait_until_ready()
+                assert [session.owner for session in pool.sessions()] == ["me", "me"]
+                assert (await executor.execute("1")).stdout == "1\n"
+            assert pool.sessions() == []
+            assert pool.stats()["cells"] == 1
 
     anyio.run(work)
 

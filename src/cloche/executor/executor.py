@@ -101,6 +101,7 @@ class REPLExecutor:
             # Requests wait for their turn as long as it takes: whoever asks sets the limit, by giving up.
             limits = PoolLimits(sessions=max(64, 2 * self._wanted), wait_ms=OLDEST, idle_ms=OLDEST, set_aside_ms=None)
             self._pool = await self._stack.enter_async_context(Pool(limits))
+        self._stack.push_async_callback(self._drain)
         self._group = await self._stack.enter_async_context(anyio.create_task_group())
         if self._wanted:
             self._group.start_soon(self._keep_ready)
@@ -110,13 +111,15 @@ class REPLExecutor:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed = True
+        self._changed()  # whoever waits for a server finds out
         if self._group is not None:
             self._group.cancel_scope.cancel()
-        with anyio.CancelScope(shield=True):
-            for server in self._ready:
-                await server.destroy()
-            self._ready.clear()
         await self._stack.__aexit__(None, None, None)
+
+    async def _drain(self) -> None:
+        """When no task is left that could make another one, and the pool is still there."""
+        while self._ready:
+            await self._put_away(self._ready.popleft())
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class REPLExecutor:
 
     async def _keep_ready(self) -> None:
         """Start as many servers as are missing, again and again."""
-        while True:
+        while not self._closed:
             for server in [each for each in self._ready if each.ended is not None]:
                 self._ready.remove(server)
                 self._lose(server)

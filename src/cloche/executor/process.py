@@ -84,15 +84,16 @@ class ServerProcess(Server):
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Start the process, read what it says until it ends, and clean up after it."""
         try:
-            self._process = process = await anyio.open_process(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                cwd=self._cwd, env=self._env, start_new_session=True,
-            )  # fmt: skip
+            with anyio.CancelScope(shield=True):  # cut short, it might leave a process that nobody knows of
+                self._process = process = await anyio.open_process(
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    cwd=self._cwd, env=self._env, start_new_session=True,
+                )  # fmt: skip
         except OSError as exc:
             raise StartError(f"{self._command[0]!r:.200} cannot be started", cause=exc.strerror) from None
-        task_status.started()
         trouble: Exception | None = None
         try:
+            task_status.started()
             with self._scope:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._read_log, process)
