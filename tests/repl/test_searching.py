@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloche.errors import BackendUnavailableError, PatternError, RequestError
-from cloche.repl import searching
+from cloche.repl import prefilter, searching
 from cloche.repl import text as text_module
+from cloche.repl.prefilter import required_texts
 from cloche.repl.searching import Hit, Searcher, Text
 
 
@@ -219,25 +220,33 @@ def test_a_cut_line_is_a_piece_of_the_line_with_the_match_in_it(head: str, tail:
 
 texts = st.text(alphabet="ab é\u2028😀\ud800\udfff\0\r\n\x85٣", max_size=120)
 patterns = st.sampled_from(
-    ["a", "b+", "[aé]", "a.b", "^a", "a$", "a|😀", r"\w+", r"\d", r"[^a]+b", "é?a", r"\s", "", "^", ".", "\0", r"\W"]
-)
+    [
+        "ab", "ab|éa", "b?ab", "ab+é", "ab{0}a", "ab{1,2}b", r"a\wb", "(?:ab)?éa", "(ab|b)a?", "[[:alpha:]]ab",
+        "a", "b+",
+        "[aé]", "a.b", "^a", "a$", "ab$", "^ab", "a|😀", r"\w+", r"\d", r"[^a]+b", "é?a", r"\s", "", "^", ".",
+        "\0", r"\W",
+    ]
+)  # fmt: skip
 
 
-@given(texts, patterns, st.booleans())
-def test_hits_are_those_of_python_line_by_line_and_at_the_same_places(text: str, pattern: str, small_blocks: bool):
+@given(texts, patterns, st.booleans(), st.booleans())
+def test_hits_are_those_of_python_line_by_line_and_at_the_same_places(
+    text: str, pattern: str, small_blocks: bool, ignore_case: bool
+):
     """CRLF aside, where `$` is before the CR."""
     text = text.replace("\r", "")
     expected = []
     offset = 0
     for number, line in enumerate(text.split("\n"), 1):
-        match = re.search(pattern, line, re.IGNORECASE)
+        match = re.search(pattern.replace("[:alpha:]", "a-zA-Z"), line, re.IGNORECASE if ignore_case else 0)
         if match and (line or offset < len(text)):
             expected.append((number, match.start() + 1, offset + match.start(), line))
         offset += len(line) + 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_module, "BLOCK", 3 if small_blocks else 1 << 16)
         patch.setattr(searching, "WINDOW", 5 if small_blocks else 1 << 24)
-        hits = find(pattern, text, max_results=1000)
+        patch.setattr(prefilter, "_TRIALS", 2 if small_blocks else 1 << 16)
+        hits = find(pattern, text, max_results=1000, ignore_case=ignore_case)
     assert [(hit.line, hit.column, hit.start, hit.text) for hit in hits] == expected
 
 
@@ -265,6 +274,52 @@ def test_bytes_that_are_no_utf_8_are_searched_and_shown():
     found = Searcher("b").find_lines(Text(b"\xff\xfea\nb\x80\xff\n"))
     assert [(hit.line, hit.column) for hit in found.hits] == [(2, 1)]
     assert found.hits[0].text == "b\ufffd\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("needle", ("needle",)),
+        (r"\b\w+@\w+_post\.com\b", ("_post.com",)),
+        ("one|two|three", ("one", "two", "three")),
+        (r"def .*\(self", ("(self",)),
+        ("colou?r", ("colo",)),
+        ("abc*d", ("ab",)),
+        ("abc+d", ("abc",)),
+        ("xyz{2,3}ab", ("xy",)),
+        ("xyz{ab", ("xyz{ab",)),
+        ("(abc)+de", ("de",)),
+        ("(?:abc|de)fg", ("fg",)),
+        ("[abc]de[f]", ("de",)),
+        ("[[:digit:]]xyz", ("xyz",)),
+        ("a|bc", ()),
+        ("(?i)abc", ()),
+        ("abc|", ()),
+        (r"\Qabc\E", ()),
+        (".*", ()),
+    ],
+)
+def test_the_texts_that_a_pattern_cannot_do_without_are_known(pattern: str, texts: tuple[str, ...]):
+    assert required_texts(pattern) == texts
+
+
+def test_a_text_that_is_on_every_line_is_not_looked_for_any_longer():
+    """Counted in calls of the engine."""
+
+    class Counting:
+        calls = 0
+
+        def __init__(self, engine: Any) -> None:
+            self.engine = engine
+
+        def search(self, *arguments: Any) -> Any:
+            Counting.calls += 1
+            return self.engine.search(*arguments)
+
+    searcher = Searcher("ab.*z", ignore_case=False)
+    searcher._engine = Counting(searcher._engine)
+    assert searcher.find_lines(Text("abc\n" * 10_000 + "abz")).total == 1
+    assert Counting.calls < 200
 
 
 # -- large texts ---------------------------------------------------------------------------------

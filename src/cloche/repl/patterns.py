@@ -40,6 +40,11 @@ _NOT_IN_WORDS = (
     r"\pM\pZ\pS\pC\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po}\x{203F}\x{2040}\x{2054}\x{FE33}\x{FE34}\x{FE4D}-\x{FE4F}\x{FF3F}"
 )
 _ENDS_COUNT = re.compile(r"\{\d+(?:,\d*)?\Z")
+# Inside of brackets only an escape, a class by name and the closing bracket mean more than themselves.
+_IN_CLASS = re.compile(
+    r"\[:\^?[a-z]+:\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|\\N\{[^}]*\}|\\[pPx]\{[^}]*\}|\\x[0-9A-Fa-f]{2}|\\.|.",
+    re.DOTALL,
+)
 _FEATURES = {
     "(?=": "lookahead", "(?!": "lookahead", "(?<=": "lookbehind", "(?<!": "lookbehind",
     "(?P=": "a backreference", "(?(": "a conditional group", "(?>": "an atomic group", "(?#": "a comment",
@@ -80,7 +85,7 @@ def translate(pattern: str) -> Translated:
     crlf: list[str] = []
     across = False
     edges = False
-    for token, in_class in _tokens(pattern):
+    for token, in_class in tokens_of(pattern):
         if token == "}+" and not in_class and not _ENDS_COUNT.search("".join(parts[-12:])):
             # A brace that is meant as such.
             plain = token
@@ -121,23 +126,15 @@ def load_engine() -> Any:
     return re2
 
 
-def _tokens(pattern: str) -> Iterator[tuple[str, bool]]:
+def tokens_of(pattern: str) -> Iterator[tuple[str, bool]]:
     """The parts of a pattern, each with whether it stands inside of brackets."""
     in_class = False
-    for match in _TOKEN.finditer(pattern):
+    position = 0
+    while match := (_IN_CLASS if in_class else _TOKEN).match(pattern, position):
         token = match.group()
-        if in_class:
-            # Inside of brackets only an escape or the closing one means more than itself.
-            if token[0] == "[" or (token[0] in "(*+?}" and len(token) > 1):
-                for sign in token:
-                    yield sign, in_class
-                    in_class = in_class and sign != "]"
-                continue
-            yield token, True
-            in_class = token != "]"
-        else:
-            yield token, False
-            in_class = token[0] == "["
+        position = match.end()
+        yield token, in_class
+        in_class = token != "]" if in_class else token[0] == "["
 
 
 def _translate_token(token: str, pattern: str, *, in_class: bool) -> str:

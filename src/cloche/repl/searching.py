@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloche.repl.patterns import compile_pattern, translate
+from cloche.repl.prefilter import LineFilter, required_texts
 from cloche.repl.text import WIDTH, Text
 
 __all__ = ["Hit", "Matches", "Searcher", "Text"]
@@ -62,6 +63,9 @@ class Searcher:
         self._translated = translate(pattern)
         self._engine = self._compile(self._translated.pattern)
         self._engine_for_crlf: Any = None
+        skips_lines = not ignore_case and not self._translated.across_lines
+        texts = required_texts(pattern) if skips_lines else ()
+        self._required = tuple(text.encode("utf-8", "surrogatepass") for text in texts)
 
     def find_lines(
         self,
@@ -90,7 +94,7 @@ class Searcher:
 
     def _spans(self, text: Text, between: Callable[[], None] | None) -> Iterator[tuple[int, int]]:
         """The first match on each line, in bytes. Those that cover several lines do not overlap."""
-        engine = self._engine_for(text)
+        lines = LineFilter(self._engine_for(text), text.data, self._required)
         data, size = text.data, text.size
         # At the end of a text that ends with a line end no other line begins.
         last = size - 1 if size and data[size - 1] == 0x0A else size
@@ -100,7 +104,7 @@ class Searcher:
             if between is not None:
                 between()
             while position <= last:
-                match = engine.search(data, position, end_of_window)
+                match = lines.search(position, end_of_window)
                 if match is None or match.start() > last or match.start() >= end_of_window < size:
                     break
                 start, end = match.span()
