@@ -181,6 +181,10 @@ WAYS_AROUND = {
     "from typing import get_type_hints": "evaluator",
     "import sympy\nsympy.sympify('x')": "evaluator",
     "import types\ntypes.FunctionType(c, {})": "evaluator",
+    "import functools\n@functools.singledispatch\ndef f(x): ...": "evaluator",
+    "import string\nstring.Formatter().get_field('0.__class__', (x,), {})": "attribute",
+    "match d:\n    case {'__builtins__': b}: pass": "key",
+    "license._Printer__filenames": "name",
     # names, not calls
     "f = __import__": "name",
     "__builtins__['__import__']": "name",

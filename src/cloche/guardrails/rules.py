@@ -35,14 +35,17 @@ MORE_MODULES = frozenset({
     "signal", "site", "sysconfig", "syslog", "termios", "tkinter", "tty", "turtle", "venv", "winreg",
     # files
     "bz2", "configparser", "dbm", "dill", "cloudpickle", "joblib", "filecmp", "fileinput", "glob", "gzip", "logging",
-    "lzma", "mailbox", "netrc", "plistlib", "shelve", "sqlite3", "tarfile", "zipfile",
+    "aifc", "cgi", "cgitb", "gettext", "lzma", "mailbox", "mimetypes", "netrc", "sunau", "tabnanny", "wave",
+    "plistlib", "shelve", "sqlite3", "tarfile", "zipfile",
     # the network
-    "aiohttp", "ftplib", "http", "httpx", "imaplib", "poplib", "requests", "select", "selectors", "smtplib",
+    "aiohttp", "ftplib", "http", "httpx", "imaplib", "nntplib", "poplib",
+    "telnetlib", "requests", "select", "selectors", "smtplib",
     "socketserver", "ssl", "urllib", "urllib3", "webbrowser", "wsgiref", "xmlrpc",
 })  # fmt: skip
 
 MORE_NAMES = frozenset({
-    "__builtins__", "__build_class__", "__loader__", "__spec__", "memoryview", "exit", "quit",
+    "__builtins__", "__build_class__", "__loader__", "__spec__", "memoryview", "exit", "quit", "license", "copyright",
+    "credits",
 })  # fmt: skip
 
 # On objects that are no modules, these stand for the module too: nobody calls a field of his own that. `code` and
@@ -82,7 +85,8 @@ FILE_FUNCTIONS = frozenset({
     "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile", "numpy.memmap", "numpy.save", "numpy.savez",
     "numpy.savez_compressed", "numpy.savetxt", "numpy.fromregex", "numpy.DataSource", "numpy.lib.npyio",
     "numpy.lib.format", "numpy.ctypeslib", "numpy.f2py", "numpy.distutils", "numpy.testing", "scipy.io",
-    "scipy.LowLevelCallable", "xml.etree.ElementTree.parse", "pandas.ExcelFile", "pandas.ExcelWriter",
+    "scipy.LowLevelCallable", "xml.etree.ElementTree.parse", "xml.etree.ElementTree.iterparse",
+    "xml.sax.parse", "xml.dom.minidom.parse", "argparse.FileType", "pandas.ExcelFile", "pandas.ExcelWriter",
     "pandas.HDFStore", "pandas.read_clipboard", "pandas.read_csv", "pandas.read_excel", "pandas.read_feather",
     "pandas.read_fwf", "pandas.read_hdf", "pandas.read_html", "pandas.read_json", "pandas.read_orc",
     "pandas.read_parquet", "pandas.read_pickle", "pandas.read_sas", "pandas.read_spss", "pandas.read_sql",
@@ -96,10 +100,10 @@ EVALUATORS = frozenset({
     "types.ModuleType", "typing.get_type_hints", "typing.ForwardRef", "typing.evaluate_forward_ref",
     "typing_extensions.get_type_hints",
     "sympy.sympify", "sympy.S", "sympy.lambdify", "sympy.parse_expr", "sympy.parsing", "sympy.utilities",
-    "pandas.eval", "numexpr.evaluate",
+    "pandas.eval", "numexpr.evaluate", "functools.singledispatch", "functools.singledispatchmethod",
 })  # fmt: skip
 # They reach an attribute by a name that is a string.
-BY_NAME = frozenset({"attrgetter", "methodcaller"})
+BY_NAME = frozenset({"attrgetter", "methodcaller", "get_field"})
 # They reach an entry of a mapping by its key, as a subscript does.
 BY_KEY = frozenset({"get", "pop", "setdefault", "itemgetter", "__getitem__"})
 

@@ -212,6 +212,11 @@ class ASTSecurityVisitor(ast.NodeVisitor):
             if rule is not None:
                 self._report(node, "match", f"the pattern reads `.{name}`, which may not be used")
 
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        if not self._walled:
+            for key in node.keys:
+                self._check_key(key, key)
+
     def visit_Assign(self, node: ast.Assign) -> None:
         if self._walled or not any(isinstance(t, ast.Name) and t.id == "__match_args__" for t in node.targets):
             return
@@ -291,8 +296,8 @@ class ASTSecurityVisitor(ast.NodeVisitor):
             self._allowed.add(id(node.value))
 
     def _check_attribute_names(self, call: ast.Call) -> None:
-        # The first argument of methodcaller is a name; every argument of attrgetter is one.
-        names = call.args[:1] if _last_name(call.func) == "methodcaller" else call.args
+        # Of attrgetter every argument is a name, of others the first.
+        names = call.args if _last_name(call.func) not in ("methodcaller", "get_field") else call.args[:1]
         texts = [self._origins.text(name) for name in names]
         if not texts or None in texts:
             return
