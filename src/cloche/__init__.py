@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from cloche.session.channel import Availability, Backend, Channel
     from cloche.session.copying import BranchCopy, WaitingCopy
     from cloche.session.operations import GuestVersions
+    from cloche.session.text_operations import SavedText
     from cloche.session.witness import Witness
     from cloche.session.workspace import FileInfo
     from cloche.snapshot import Skipped, Snapshot, SnapshotEntry, SnapshotPiece
@@ -87,12 +88,12 @@ __all__ = [
     "PrematureFinalError", "PromptConfig", "ProtocolError", "PyodideSandbox", "PythonSandbox", "QuotaError",
     "REPLConfig", "REPLEnvironment", "REPLExecutor", "REPLHealth", "REPLResponse", "REPLSettings", "ReentrantCallError",
     "RemoteObject", "Replacement", "RequestError", "SandboxConfig", "SandboxLogger", "SandboxResult", "Sanitized",
-    "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox", "Skipped",
-    "Snapshot", "SnapshotEntry", "SnapshotError", "SnapshotPiece", "SourceError", "StartError", "StoreError", "Tool",
-    "TurnResult", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError", "Usage",
-    "ValueTransferError", "Violation", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__", "backend_names",
-    "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run", "run_untrusted_python",
-    "sanitize_code_unicode",
+    "SavedText", "SessionClosedError", "SessionError", "SessionFileError", "SessionLostError", "SessionSandbox",
+    "Skipped", "Snapshot", "SnapshotEntry", "SnapshotError", "SnapshotPiece", "SourceError", "StartError", "StoreError",
+    "Tool", "TurnResult", "UnknownBackendError", "UnknownEntryError", "UnknownSessionError", "UnsupportedError",
+    "Usage", "ValueTransferError", "Violation", "WaitingCopy", "Witness", "WorkspaceFileError", "__version__",
+    "backend_names", "calling_sandbox", "create_async_sandbox", "create_sandbox", "load_config", "run",
+    "run_untrusted_python", "sanitize_code_unicode",
 ]  # fmt: skip
 
 _HOMES = {
@@ -121,6 +122,7 @@ _HOMES = {
     "session.channel": ("Availability", "Backend", "Channel"),
     "session.copying": ("BranchCopy", "WaitingCopy"),
     "session.operations": ("GuestVersions",),
+    "session.text_operations": ("SavedText",),
     "session.witness": ("Witness",),
     "session.workspace": ("FileInfo",),
     "snapshot": ("Skipped", "Snapshot", "SnapshotEntry", "SnapshotPiece"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
-from cloche.errors import RequestError
+from cloche.errors import RequestError, SnapshotError
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
@@ -16,6 +16,7 @@ from cloche.session.aio import AsyncDriver
 from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
 from cloche.session.face import SessionFace, host_functions
 from cloche.session.live import LiveSession
+from cloche.session.text_operations import LoadText, SavedText, SaveText
 from cloche.snapshot import Skipped, Snapshot
 
 if TYPE_CHECKING:
@@ -147,6 +148,18 @@ class AsyncSandbox(SessionFace):
         else:
             read = await anyio.to_thread.run_sync(Snapshot.from_bytes, snapshot)
         return await self._driver.run(operations.Restore(read, self.policy.snapshot_max_bytes), timeout_ms)
+
+    async def save_text(self, *, timeout_ms: int | None = None) -> SavedText:
+        """The variables as one text that anything with lz4 and cloudpickle reads; see the REPL server."""
+        return await self._driver.run(SaveText(self.policy.snapshot_max_bytes), timeout_ms)
+
+    async def load_text(self, text: str, *, timeout_ms: int | None = None) -> None:
+        """Put such a text back, inside the wall; all of it or nothing."""
+        if not isinstance(text, str):
+            raise RequestError(f"text must be a str, not {type(text).__name__}")
+        trouble = await self._driver.run(LoadText(text), timeout_ms)
+        if trouble is not None:
+            raise SnapshotError("the text could not be read", cause=trouble)
 
     async def fork(self, *, timeout_ms: int | None = None) -> Self:
         """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""

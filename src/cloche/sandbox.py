@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from cloche.errors import RequestError
+from cloche.errors import RequestError, SnapshotError
 from cloche.logger import SandboxLogger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
@@ -15,6 +15,7 @@ from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
 from cloche.session.face import SessionFace, host_functions
 from cloche.session.live import LiveSession
 from cloche.session.sync import SyncDriver
+from cloche.session.text_operations import LoadText, SavedText, SaveText
 from cloche.snapshot import Skipped, Snapshot
 
 if TYPE_CHECKING:
@@ -171,6 +172,18 @@ class SessionSandbox(BaseSandbox, SessionFace):
         if not isinstance(snapshot, Snapshot):
             snapshot = Snapshot.from_bytes(snapshot)
         return self._driver.run(operations.Restore(snapshot, self.policy.snapshot_max_bytes), timeout_ms)
+
+    def save_text(self, *, timeout_ms: int | None = None) -> SavedText:
+        """The variables as one text that anything with lz4 and cloudpickle reads; see the REPL server."""
+        return self._driver.run(SaveText(self.policy.snapshot_max_bytes), timeout_ms)
+
+    def load_text(self, text: str, *, timeout_ms: int | None = None) -> None:
+        """Put such a text back, inside the wall; all of it or nothing."""
+        if not isinstance(text, str):
+            raise RequestError(f"text must be a str, not {type(text).__name__}")
+        trouble = self._driver.run(LoadText(text), timeout_ms)
+        if trouble is not None:
+            raise SnapshotError("the text could not be read", cause=trouble)
 
     def fork(self, *, timeout_ms: int | None = None) -> Self:
         """A branch of this session: its variables, its imports and a copy of its files, in a session of its own."""

@@ -39,8 +39,8 @@ MODULES = (
     "state",
     "c_library",
     "preloads",
-    "seed_state",
-    "seed_methods",
+    "text_state",
+    "text_methods",
     "runner",
     "versions",
     "workbench",
@@ -114,7 +114,7 @@ PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = (
-    "values", "context_tools", "display", "pickling", "pieces", "state", "seed_state",
+    "values", "context_tools", "display", "pickling", "pieces", "state", "text_state",
     "guarded.objects", "guarded.builtins",
 )  # fmt: skip
 DOCUMENTED = ("bridges", "context_tools", "display", "workbench")

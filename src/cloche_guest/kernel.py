@@ -26,8 +26,8 @@ from cloche_guest.environment import use_environment
 from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.runner import Runner
-from cloche_guest.seed_methods import SeedMethods
 from cloche_guest.signals import state
+from cloche_guest.text_methods import TextMethods
 from cloche_guest.tracebacks import describe_exception
 from cloche_guest.values import TooLarge, decode, encode
 from cloche_guest.versions import describe_versions
@@ -83,7 +83,7 @@ class Kernel:
             "restore": self.restore,
             "versions": self.versions,
             "ping": lambda params, body: ({}, None),
-            **SeedMethods(self.space, self._guarded).methods(),
+            **TextMethods(self.space, self._guarded).methods(),
         }
         sys.meta_path.insert(0, self.sources)
         for name, function in self.bridges.standard().items():

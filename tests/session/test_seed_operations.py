@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cloche.errors import ProtocolError
-from cloche.session.seed_operations import LoadText, Preload, SavedText, SaveText
+from cloche.session.text_operations import LoadText, Preload, SavedText, SaveText
 
 
 def test_a_state_goes_as_raw_bytes_and_not_through_json() -> None:

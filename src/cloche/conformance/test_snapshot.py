@@ -217,6 +217,24 @@ def test_a_snapshot_that_is_too_large_for_the_sandbox_is_refused_with_a_figure(o
     assert other.execute("1").success
 
 
+def test_variables_go_through_one_text(open_sandbox: OpenSandbox) -> None:
+    one, other = open_sandbox(), open_sandbox()
+    one.execute("x = {'a': [1, (2,)]}; again = x; generator = (i for i in ())\ndef f(): return x['a'][0]")
+    saved = one.save_text()
+    assert saved.text is not None
+    other.load_text(saved.text)
+    other.execute("x['a'][0] = 7")
+    assert other.execute("again is x, f(), 'generator' in globals()").value == "(True, 7, False)"
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "AAAA", "é", "BCJNGGBwc3w="])
+def test_a_text_that_is_no_state_is_refused_and_changes_nothing(sandbox: SessionSandbox, text: str) -> None:
+    sandbox.execute("x = 1")
+    with pytest.raises(SnapshotError):
+        sandbox.load_text(text)
+    assert sandbox.get_variable("x") == 1
+
+
 def test_a_snapshot_says_what_it_holds_without_being_read(sandbox: SessionSandbox) -> None:
     sandbox.execute("numbers = list(range(1000)); text = 'a'")
     snapshot = Snapshot.from_bytes(sandbox.snapshot().to_bytes())

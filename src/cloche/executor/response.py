@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError
-from cloche.session.seed_operations import checked_text
+from cloche.session.text_operations import checked_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

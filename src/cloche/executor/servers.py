@@ -13,7 +13,7 @@ from cloche.errors import CallTimeoutError, ClocheError, ExecutionTimeoutError, 
 from cloche.executor.response import REPLRequest, REPLResponse, failed, response_of
 from cloche.result import EXIT_CODES, SandboxResult
 from cloche.session.operations import Ping
-from cloche.session.seed_operations import LoadText, Preload, SaveText
+from cloche.session.text_operations import LoadText, Preload, SaveText
 
 if TYPE_CHECKING:
     from cloche.aio import AsyncSandbox

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche_guest import preloads, seed_state
+from cloche_guest import preloads, text_state
 from cloche_guest.c_library import write_c_output_at_once
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ALWAYS_BOUND = ("display",)
 
 
-class SeedMethods:
+class TextMethods:
     """Requests of a kernel, on its namespace. `guarded` runs what touches the user's objects."""
 
     def __init__(self, space: Namespace, guarded: Callable[[Callable[[], Any]], Any]) -> None:
@@ -52,8 +52,8 @@ class SeedMethods:
 
         def load() -> dict[str, Any]:
             try:
-                return {"restored": seed_state.load(self._space.names, body or bytearray(), self._space.reserved)}
-            except seed_state.BadState as exc:
+                return {"restored": text_state.load(self._space.names, body or bytearray(), self._space.reserved)}
+            except text_state.BadState as exc:
                 return {"failed": str(exc)}
 
         return self._guarded(load), None
@@ -64,7 +64,7 @@ class SeedMethods:
 
         def save() -> tuple[list[bytes] | None, list[list[str]]]:
             wanted = [name for name in self._space.user_names() if names[name] is not self._given.get(name, self)]
-            return seed_state.save(names, wanted, limit, partial)
+            return text_state.save(names, wanted, limit, partial)
 
         text, errors = self._guarded(save)
         return {"saved": text is not None, "errors": errors}, text or []

@@ -14,10 +14,14 @@ from cloche_guest.repl_frames import is_base64
 
 @dataclass(frozen=True, slots=True)
 class SavedText:
-    """A state as text, and what is not in it. `text` is None when nothing could be saved."""
+    """The variables as one text: base64 of an LZ4 frame around one pickle. What is not in it is named.
+
+    `text` is None when nothing could be saved.
+    """
 
     text: str | None
     errors: dict[str, str]
+    """By name: why it is not in the text."""
 
 
 @dataclass(slots=True)
