@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fuzz.engine import main
 
-from cloche.guardrails.parsing import parses
+from cloche.guardrails.parsing import parse, parses
+from cloche.guardrails.triggers import may_violate
 from cloche.guardrails.unicode import sanitize_code_unicode
-from cloche.guardrails.visitor import check
+from cloche.guardrails.visitor import ASTSecurityVisitor, check
 from cloche.guardrails.wording import explain
 
 CORPUS = (
@@ -29,6 +30,10 @@ def target(data: bytes) -> None:
     lines = code.count("\n") + code.count("\r") + 1
     for walled in (True, False):
         violations = check(code, walled=walled)
+        if parses(code) and not may_violate(code, walled=walled):
+            visitor = ASTSecurityVisitor(code, walled=walled)
+            visitor.visit(parse(code))
+            assert visitor.violations == []
         assert all(1 <= found.line <= lines and found.column >= 1 and found.instead for found in violations)
         assert bool(explain(violations, code)) == bool(violations)
 

@@ -6,9 +6,11 @@ import sys
 import warnings
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloche.guardrails.parsing import parse
+from cloche.guardrails.triggers import may_violate
 from cloche.guardrails.visitor import ASTSecurityVisitor, check
 from cloche.guardrails.wording import explain
 
@@ -320,8 +322,8 @@ def test_too_deep_to_parse_is_refused_in_process_and_left_to_the_run_behind_a_wa
         raise RecursionError
 
     monkeypatch.setattr("cloche.guardrails.visitor.parse", too_deep)
-    assert rules("x") == ["depth"]
-    assert rules("x", walled=True) == []
+    assert rules("eval") == ["depth"]
+    assert rules("eval", walled=True) == []
 
 
 def test_warnings_of_the_code_stay_out_of_the_host():
@@ -345,6 +347,40 @@ def test_a_subclass_may_have_other_lists():
 def test_no_text_breaks_the_guard_rails(text: str):
     for walled in (False, True):
         explain(check(text, walled=walled), text)
+
+
+WORDS = st.sampled_from(
+    [
+        "a", "io", "os", "_os", "np", "load", "format", "import ", "from ", " as b", "*", "(", ")", "[", "]", ".", ",",
+        "=", "+",
+        "'", '"', "{", "}", "\n", "'_'", "'__class'", "'__'", '"\\x5f"', "f'", "0", "class__", "__dict__", "lambda: ",
+        "eval", "gi_frame", "attrgetter", "get", " for x in y", "S",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=12).map("".join), st.booleans())
+@settings(max_examples=500)
+def test_a_cell_that_is_not_even_parsed_has_no_violations(code: str, walled: bool):
+    try:
+        tree = parse(code)
+    except (SyntaxError, RecursionError, MemoryError):
+        return
+    visitor = ASTSecurityVisitor(code, walled=walled)
+    visitor.visit(tree)
+    assert may_violate(code, walled=walled) or visitor.violations == []
+
+
+@pytest.mark.parametrize("code", WAYS_AROUND)
+def test_no_known_way_around_the_lists_escapes_the_look_at_words(code: str):
+    assert may_violate(code, walled=False)
+
+
+def test_most_cells_need_no_parsing():
+    """Without this the look at words would be in vain."""
+    quiet = [code for code in ORDINARY if not may_violate(code, walled=True)]
+    assert len(quiet) > len(ORDINARY) / 2
+    assert not may_violate("total = sum(row['price'] for row in rows)\nprint(f'{total:.2f}')", walled=False)
 
 
 @given(st.lists(st.sampled_from([*WAYS_AROUND, *ORDINARY]), max_size=5))

@@ -136,6 +136,7 @@ def test_matches_of_several_lines_do_not_overlap():
         ("a(?#note)", "a comment"),
         (r"\N{DEGREE SIGN}", "a named character"),
         ("a{2000}", "a repetition of more than 1000"),
+        ("(?:a{100}){100}", "a repetition of more than 1000"),
     ],
 )
 def test_what_a_linear_engine_lacks_is_refused_by_its_name(pattern: str, feature: str):
@@ -148,7 +149,7 @@ def test_what_a_linear_engine_lacks_is_refused_by_its_name(pattern: str, feature
     assert isinstance(caught.value, RequestError)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "*a", "a**", "a)", "\\", "a" * 20_000])
+@pytest.mark.parametrize("pattern", ["(", "[", "*a", "a**", "a{2,1}", "a)", "\\", "a" * 20_000])
 def test_a_wrong_pattern_is_an_error_that_says_why(pattern: str):
     with pytest.raises(PatternError) as caught:
         Searcher(pattern)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 from cloche.guardrails.rules import COMMON_ALIASES, KNOWN_MODULES
 
@@ -16,12 +17,12 @@ _MOST_PARTS = 100
 class Origins:
     """The imports, aliases and string constants of one cell."""
 
-    def __init__(self, tree: ast.AST) -> None:
+    def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self._known: defaultdict[str, set[str]] = defaultdict(set)
         self._texts: dict[str, str] = {}
         stores: Counter[str] = Counter()
         assigned: list[tuple[str, ast.expr]] = []
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Import):
                 self._take_import(node)
             elif isinstance(node, ast.ImportFrom):

@@ -104,6 +104,8 @@ EVALUATORS = frozenset({
 })  # fmt: skip
 # They reach an attribute by a name that is a string.
 BY_NAME = frozenset({"attrgetter", "methodcaller", "get_field"})
+# They read attributes that the fields of a string name.
+FORMATTING = frozenset({"format", "format_map", "vformat"})
 # They reach an entry of a mapping by its key, as a subscript does.
 BY_KEY = frozenset({"get", "pop", "setdefault", "itemgetter", "__getitem__"})
 

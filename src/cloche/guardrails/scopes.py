@@ -8,7 +8,7 @@ only an assignment that nothing can go around or undo counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -71,7 +71,7 @@ def comprehension_scope(node: Comprehension, outer: Scope) -> Scope:
     return Scope(frozenset(targets), False, outer)
 
 
-def settled_names(tree: ast.Module) -> dict[str, Place]:
+def settled_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, Place]:
     """The names that the cell itself binds for certain, and from which place on."""
     settled: dict[str, Place] = {}
     for statement in tree.body:
@@ -84,7 +84,7 @@ def settled_names(tree: ast.Module) -> dict[str, Place]:
             names = set(bound_names(statement.target))
         for name in names:
             settled.setdefault(name, (statement.end_lineno or 0, statement.end_col_offset or 0))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             settled.pop(node.id, None)
         elif isinstance(node, ast.ExceptHandler) and node.name:

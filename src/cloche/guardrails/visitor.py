@@ -28,10 +28,10 @@ from cloche.guardrails.scopes import (
     function_scope,
     settled_names,
 )
+from cloche.guardrails.triggers import may_violate
 
 _FIELD_PARTS = re.compile(r"[.\[\]]")
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
-_FORMATTING = frozenset({"format", "format_map", "vformat"})
 _FIXED_NAMES = frozenset({"__builtins__", "__import__", "__build_class__", "__loader__", "__spec__"})
 _LISTED_FUNCTIONS = rules.FILE_FUNCTIONS | rules.EVALUATORS
 # Nobody reads more, and finding the column takes as long as the line is.
@@ -61,6 +61,8 @@ def check(code: str, *, walled: bool) -> list[Violation]:
     With `walled`, for code that runs behind a real wall, only the three short lists count. Without, so does whatever is
     known to lead around them. Code that does not parse has no violations: running it gives its error.
     """
+    if not may_violate(code, walled=walled):
+        return []
     try:
         tree = parse(code)
     except SyntaxError:
@@ -101,8 +103,9 @@ class ASTSecurityVisitor(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> None:
         """Visit `node` and everything below it."""
-        self._origins = Origins(node)
-        self._settled = settled_names(node) if isinstance(node, ast.Module) else {}
+        nodes = list(ast.walk(node))
+        self._origins = Origins(nodes)
+        self._settled = settled_names(node, nodes) if isinstance(node, ast.Module) else {}
         self._formats_elsewhere = False
         self._strings: list[ast.Constant] = []
         self._waiting.append((node, Scope()))
@@ -201,7 +204,7 @@ class ASTSecurityVisitor(ast.NodeVisitor):
             self._report(node, rule, f"`.{node.attr}` may not be used", _instead(rule, node.attr))
         elif not self._walled:
             self._check_attribute_of_module(node)
-            if node.attr in _FORMATTING and self._origins.text(node.value) is None:
+            if node.attr in rules.FORMATTING and self._origins.text(node.value) is None:
                 self._formats_elsewhere = True
             elif node.attr in rules.FILE_METHODS:
                 self._report(node, "file", f"`.{node.attr}` writes a file")
@@ -277,7 +280,7 @@ class ASTSecurityVisitor(ast.NodeVisitor):
             self._check_attribute_names(node)
         if last & rules.BY_KEY and node.args:
             self._check_key(node, node.args[0])
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _FORMATTING:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in rules.FORMATTING:
             text = self._origins.text(node.func.value)
             if text is not None:
                 self._check_format(node, text)

@@ -193,7 +193,9 @@ def _missing(feature: str, pattern: str) -> PatternError:
 
 
 def _refusal(pattern: str, reason: str) -> PatternError:
-    if "invalid repetition size" in reason and re.search(r"\d{4}", reason):
+    size = re.search(r"invalid repetition size: \{(\d+),?(\d*)\}", reason)
+    if size and (not size[2] or int(size[1]) <= int(size[2])):
+        # Also by repetitions in each other.
         return _missing("a repetition of more than 1000", pattern)
     return PatternError(
         f"the pattern is not valid: {reason:.200}",
