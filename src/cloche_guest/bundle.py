@@ -119,9 +119,30 @@ INTERRUPTIBLE = (
 )  # fmt: skip
 DOCUMENTED = ("bridges", "context_tools", "display", "workbench")
 
+LATER = ("pickling", "pieces", "state", "c_library", "preloads", "text_state", "text_methods", "versions", "workbench")
+"""Made when something of them is first asked for, where a session pays for its own start. Whoever uses them imports the
+module and not what is in it."""
+
 BOOT = """
 def boot(parts, entry):
-    import sys
+    import marshal, sys
+
+    def put_off(module, code):
+        def find(name):
+            if name[:2] == "__":
+                raise AttributeError(name)
+            others = {key: sys.modules[key] for key in modules if key in sys.modules}
+            sys.modules.update(modules)
+            try:
+                exec(marshal.loads(code), module.__dict__)
+            finally:
+                for key in modules:
+                    del sys.modules[key]
+                sys.modules.update(others)
+            module.__dict__.pop("__getattr__", None)
+            return module.__dict__[name]
+        module.__getattr__ = find
+
     kind = type(sys)
     package = kind("cloche_guest")
     package.__path__ = []
@@ -131,7 +152,10 @@ def boot(parts, entry):
         module = kind("cloche_guest." + name)
         module.__path__ = []
         modules["cloche_guest." + name] = sys.modules["cloche_guest." + name] = module
-        exec(code, module.__dict__)
+        if type(code) is bytes:
+            put_off(module, code)
+        else:
+            exec(code, module.__dict__)
         parent, _, last = name.rpartition(".")
         setattr(modules["cloche_guest." + parent] if parent else package, last, module)
     for name in modules:
@@ -172,7 +196,9 @@ def build(folder: str, flavour: str = "guest") -> CodeType:
     import marshal
 
     names, entry, more_names, other_entry = FLAVOURS[flavour]
-    parts = marshal.dumps(tuple((name, compile_part(folder, name)) for name in names))
+    later = LATER if flavour == "guest" else ()
+    compiled = ((name, compile_part(folder, name)) for name in names)
+    parts = marshal.dumps(tuple((name, marshal.dumps(code) if name in later else code) for name, code in compiled))
     more = marshal.dumps(tuple((name, compile_part(folder, name)) for name in more_names))
     text = START % (BOOT, parts, entry, CONTROL, more, other_entry)
     return compile(text, KERNEL_FILE, "exec", 0, True, 2)

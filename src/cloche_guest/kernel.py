@@ -6,7 +6,7 @@ import posix as _os
 import sys
 from time import perf_counter, process_time
 
-from cloche_guest import signals
+from cloche_guest import signals, text_methods, versions, workbench
 from cloche_guest import state as saving
 from cloche_guest.bridges import BridgeError, Bridges
 from cloche_guest.cells import compile_cell
@@ -27,11 +27,8 @@ from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.runner import Runner
 from cloche_guest.signals import state
-from cloche_guest.text_methods import TextMethods
 from cloche_guest.tracebacks import describe_exception
 from cloche_guest.values import TooLarge, decode, encode
-from cloche_guest.versions import describe_versions
-from cloche_guest.workbench import Workbench
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +66,7 @@ class Kernel:
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
         self.value_limit = 1 << 26
-        self.bench: Workbench | None = None  # what an agent finds beside the plain namespace
+        self.bench: workbench.Workbench | None = None  # what an agent finds beside the plain namespace
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
             "initialize": self.initialize,
@@ -83,7 +80,7 @@ class Kernel:
             "restore": self.restore,
             "versions": self.versions,
             "ping": lambda params, body: ({}, None),
-            **TextMethods(self.space, self._guarded).methods(),
+            **{name: self._text_method(name) for name in ("preload", "load_state", "save_state")},
         }
         sys.meta_path.insert(0, self.sources)
         for name, function in self.bridges.standard().items():
@@ -176,7 +173,7 @@ class Kernel:
                 stub = self.bridges.tool(name, doc, ends=ends)
             else:
                 if self.bench is None:
-                    self.bench = Workbench(self.bridges, self.space)
+                    self.bench = workbench.Workbench(self.bridges, self.space)
                 stub = self.bench.stub(tool["stub"], name, doc)
             self.space.reserve(name, stub)
 
@@ -382,7 +379,16 @@ class Kernel:
 
     def versions(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Interpreter and imported packages."""
-        return self._guarded(describe_versions), None
+        return self._guarded(versions.describe_versions), None
+
+    def _text_method(self, name: str) -> Callable[[dict[str, Any], bytearray | None], Reply]:
+        """Made with its first use: most sessions never have one."""
+
+        def serve(params: dict[str, Any], body: bytearray | None) -> Reply:
+            self._methods.update(text_methods.TextMethods(self.space, self._guarded).methods())
+            return self._methods[name](params, body)
+
+        return serve
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         """The value of `action`, which touches user objects."""
