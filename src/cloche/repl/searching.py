@@ -20,6 +20,7 @@ __all__ = ["Hit", "Matches", "Searcher", "Text"]
 
 MOST_COUNTED = 10_000
 _EDGES = r"\b is the edge of a word of ASCII letters; next to other letters, leave it out"
+_LONG_LITERAL = 16
 # A call of the engine cannot be stopped; so it is not asked for more than this at a time.
 WINDOW = 16 << 20
 
@@ -65,6 +66,9 @@ class Searcher:
         self._engine_for_crlf: Any = None
         skips_lines = not ignore_case and not self._translated.across_lines
         texts = required_texts(pattern) if skips_lines else ()
+        if len(texts) == 1 and pattern.startswith(texts[0]) and len(texts[0]) < _LONG_LITERAL:
+            # What a pattern begins with the engine finds by itself, and more quickly while it is short.
+            texts = ()
         self._required = tuple(text.encode("utf-8", "surrogatepass") for text in texts)
 
     def find_lines(
