@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloche import REPLConfig, REPLEnvironment, Tool
+from cloche import ReentrantCallError, REPLConfig, REPLEnvironment, Tool, calling_sandbox
 from cloche.repl.planning import plan
 
 READ_ONLY = {"peek", "grep", "look"}
@@ -133,6 +133,23 @@ def test_a_file_that_the_turn_itself_writes_is_not_read_ahead():
         env.execute("open('note.txt', 'w').write('old')")
         result = env.execute("open('note.txt', 'w').write('new'); print(peek('note.txt'), peek('note.txt', 1))")
         assert result.output == "new n"
+
+
+def test_a_call_that_is_made_ahead_knows_for_whom():
+    seen: list[object] = []
+
+    def look(number: int) -> str:
+        seen.append(calling_sandbox())
+        try:
+            env.sandbox.execute("1")
+        except ReentrantCallError:
+            return "refused"
+        return "went in"
+
+    with REPLEnvironment("text", backend="native", tools={"look": Tool(look, read_only=True)}) as env:
+        result = env.execute("look(1), look(2)")
+        assert result.output == "('refused', 'refused')"
+        assert seen == [env.sandbox.id] * 2
 
 
 def test_an_error_that_was_met_ahead_is_raised_where_the_call_stands(both):

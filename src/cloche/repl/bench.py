@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import threading
 import time
@@ -19,7 +20,7 @@ from cloche.repl.planning import PlannedCall, plan
 from cloche.repl.sources import Sources
 from cloche.repl.spill import Spill
 from cloche.repl.turn import HostCall
-from cloche.session.callbacks import RESERVED, calling_sandbox
+from cloche.session.callbacks import RESERVED, calling_sandbox, mark_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,6 +106,7 @@ class Bench:
         self.looks = 0
         self.turns = 0
         self.turn = OpenTurn(0)
+        self.sandbox_id = 0
         self.llm = llm
         self.tools = {name: _as_tool(name, tool) for name, tool in (tools or {}).items()}
         self._functions: dict[str, Callable[..., Any]] = {
@@ -133,8 +135,14 @@ class Bench:
         if self.config.parallel_tools:
             calls = [call for call in plan(code, self.read_only, self._functions) if self._is_steady(call)]
             if len(calls) > 1:
-                turn.ahead = Ahead(calls, lambda call: self.run(call.name, list(call.args), call.kwargs), start)
+                context = contextvars.copy_context()
+                turn.ahead = Ahead(calls, lambda call: context.copy().run(self._run_ahead, call), start)
         return turn
+
+    def _run_ahead(self, call: PlannedCall) -> Any:
+        """On behalf of the code inside, as if it had called."""
+        mark_inside(self.sandbox_id)
+        return self.run(call.name, list(call.args), call.kwargs)
 
     def end_turn(self) -> None:
         """Nothing of it counts from here on."""
@@ -283,6 +291,7 @@ class Benches:
 
     def put(self, sandbox_id: int, bench: Bench) -> None:
         self._all[sandbox_id] = bench
+        bench.sandbox_id = sandbox_id
 
     def current(self) -> Bench:
         """The workbench whose code called."""
