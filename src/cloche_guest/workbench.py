@@ -44,19 +44,23 @@ class Hits(list):  # type: ignore[type-arg]  # the guest runs where list cannot 
     """Lines that matched. `total` counts also those that are not here."""
 
     total = 0
+    exact = True  # or there are more than were counted
+    note = ""  # what may surprise about the pattern
     source = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)  # saved and read again it is a plain list
 
     def __repr__(self) -> str:
+        note = "\n[%s]" % self.note if self.note else ""
         if not self:
-            return "no match in %s" % self.source
+            return "no match in %s%s" % (self.source, note)
         wide = any(hit.before or hit.after for hit in self)
         text = ("\n--\n" if wide else "\n").join(map(repr, self))
         if self.total > len(self):
-            text += "\n... %d of %d matching lines in %s" % (len(self), self.total, self.source)
-        return text
+            total = "%d" % self.total if self.exact else "more than %d" % self.total
+            text += "\n... %d of %s matching lines in %s" % (len(self), total, self.source)
+        return text + note
 
     __str__ = __repr__
 
@@ -229,6 +233,7 @@ class _Tools(dict):  # type: ignore[type-arg]  # as above
 def _make_hits(reply: dict[str, Any]) -> Hits:
     hits = Hits()
     hits.total, hits.source = reply["total"], reply["source"]
+    hits.exact, hits.note = reply["exact"], reply["note"] or ""
     for item in reply["hits"]:
         hit = Hit(item["text"])
         hit.line, hit.column, hit.start = item["line"], item["column"], item["start"]

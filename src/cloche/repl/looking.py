@@ -69,7 +69,13 @@ def grep(
         }
         for hit in matches.hits
     ]
-    return {"source": found.label, "total": matches.total, "hits": hits}
+    return {
+        "source": found.label,
+        "total": matches.total,
+        "exact": matches.exact,
+        "note": matches.note,
+        "hits": hits,
+    }
 
 
 def cuts(length: int, text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, int]]:

@@ -40,8 +40,7 @@ class Source:
 
     def lines(self, first: int, last: int) -> str:
         """Lines by number, from 1, both ends included."""
-        text = self.searchable
-        return "\n".join(text.line(number) for number in range(max(first, 1), min(last, text.line_count) + 1))
+        return self.searchable.lines(max(first, 1), last)
 
 
 class Sources:
