@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_TEXT = 100_000
+_FOLDER = KERNEL_FILE.rpartition("/")[0]
+"""Where our modules lie when they are modules like others, and not one bundle that is nowhere."""
 
 
 def describe_exception(exc: BaseException, cell: str) -> dict[str, Any]:
@@ -67,9 +69,13 @@ def _drop_kernel_frames(root: Any) -> None:
             # Between the kernel and a cell that awaits lie frames of asyncio, which are the kernel's doing.
             cells = [index for index, frame in enumerate(stack) if frame.filename.startswith(("<cell ", "<string>"))]
             stack = stack[cells[0] :] if cells else stack
-        node.stack[:] = [frame for frame in stack if frame.filename not in (KERNEL_FILE, DATA_FILE)]
+        node.stack[:] = [frame for frame in stack if not _is_ours(frame.filename)]
         queue += [node.__cause__, node.__context__]
         queue += getattr(node, "exceptions", None) or ()
+
+
+def _is_ours(filename: str) -> bool:
+    return filename in (KERNEL_FILE, DATA_FILE) or bool(_FOLDER and filename.startswith(_FOLDER + "/"))
 
 
 def _line_in(exc: BaseException, cell: str) -> int | None:

@@ -1,4 +1,4 @@
-"""The conformance suite on the in-process backend, with each guard."""
+"""The conformance suite on the in-process backend: with each guard, in a worker process and inline."""
 
 from __future__ import annotations
 
@@ -12,54 +12,61 @@ from cloche.pytest_plugin import chosen_backends
 
 __all__ = ["cloche_api", "open_sandbox", "portal", "sandbox"]
 
-GUARDS = ("ast", "restricted")
-CHECKED_TOPICS = (
-    "test_bridges", "test_cancel", "test_cells", "test_errors", "test_lifecycle", "test_limits", "test_output",
-    "test_results", "test_time", "test_variables",
-)  # fmt: skip
+FORMS = ("ast", "restricted", "ast-inline", "restricted-inline")
+CELL_TOPICS = ("test_cells", "test_errors", "test_last_word", "test_limits", "test_results", "test_time")
 """A cell that passes the AST guard goes to the native backend's own guest. So only what is about cells is run."""
-COMMON_TOPICS = ("test_context_tools", "test_files", "test_logging", "test_policy")
-"""What no compiler of cells has a part in."""
-LOOP_TOPICS = ("test_cancel",)
-"""The drivers know nothing of guards either: a sample of the async API will do."""
+COMPILED_TOPICS = (
+    *CELL_TOPICS, "test_bridges", "test_cancel", "test_displays", "test_isolation", "test_lifecycle", "test_output",
+    "test_snapshot", "test_variables",
+)  # fmt: skip
+"""What another compiler of cells and other builtins may have a part in."""
+LOOP_TOPICS = {"ast": ("test_cancel",), "restricted-inline": ("test_bridges", "test_batches", "test_cancel")}
+"""The async API of a worker is that of every other one; inline it has a driver of its own."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each behaviour with each guard."""
+    """Each behaviour in each form."""
     run_on(metafunc, ("inprocess",))
     if "cloche_api" in metafunc.fixturenames:
-        metafunc.parametrize("cloche_guard", GUARDS)
+        metafunc.parametrize("cloche_form", FORMS)
 
 
 @pytest.fixture
-def cloche_guard() -> str:
-    """``ast`` or ``restricted``."""
+def cloche_form() -> str:
+    """A guard, and perhaps the kind of worker."""
     return "ast"
 
 
 @pytest.fixture(autouse=True)
-def cloche_options(cloche_guard: str) -> dict[str, Any]:
-    return {"guard": cloche_guard}
+def cloche_options(cloche_form: str) -> dict[str, Any]:
+    guard, _, worker = cloche_form.partition("-")
+    return {"guard": guard, "worker": worker or "process"}
+
+
+def _is_sampled(form: str, api: str, topic: str) -> bool:
+    if api == "async":
+        return topic in LOOP_TOPICS.get(form, ())
+    if form == "restricted-inline":
+        return True
+    return topic in (CELL_TOPICS if form == "ast" else COMPILED_TOPICS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One variant of a behaviour with each guard; ``--backend=inprocess`` runs them all."""
+    """One variant of a behaviour in each form; ``--backend=inprocess`` runs them all."""
     seen: set[tuple[str, str, str]] = set()
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
         chosen = getattr(getattr(item, "callspec", None), "params", {})
-        guard, api = chosen.get("cloche_guard"), chosen.get("cloche_api")
-        if guard is None or api is None:
+        form, api = chosen.get("cloche_form"), chosen.get("cloche_api")
+        if form is None or api is None:
             kept.append(item)
             continue
-        which = (getattr(item, "originalname", item.name), guard, api)
+        guard, _, worker = form.partition("-")
+        which = (getattr(item, "originalname", item.name), form, api)
         topic = getattr(getattr(item, "function", None), "__module__", "").rpartition(".")[2]
-        of_guard = topic in CHECKED_TOPICS if guard == "ast" else topic not in COMMON_TOPICS
-        of_api = api == "sync" or (guard == "ast" and topic in LOOP_TOPICS)
-        wanted = of_guard and of_api
-        sampled = (wanted and which not in seen) or bool(chosen_backends(config))
-        if why_left_out(item, guard) or not sampled:
+        wanted = which not in seen and _is_sampled(form, api, topic)
+        if why_left_out(item, guard, worker or "process") or not (wanted or chosen_backends(config)):
             left.append(item)
         else:
             seen.add(which)

@@ -67,8 +67,10 @@ def open_sandbox(cloche_backend: str, cloche_api: str, request: pytest.FixtureRe
     """
     made: list[SessionSandbox] = []
     cloche_options = request.getfixturevalue("cloche_options") if "cloche_options" in request.fixturenames else {}
-    if cloche_backend == "inprocess" and (reason := why_left_out(request.node, cloche_options.get("guard", "ast"))):
-        pytest.skip(reason)
+    if cloche_backend == "inprocess":
+        guard, worker = cloche_options.get("guard", "ast"), cloche_options.get("worker", "process")
+        if reason := why_left_out(request.node, guard, worker):
+            pytest.skip(reason)
     needed = _needed(request.node)
     if needed and (missing := needed.intersection(find_backend(cloche_backend).probe().lacking)):
         pytest.skip(f"the {cloche_backend} backend does not have {', '.join(sorted(missing))} on this machine")

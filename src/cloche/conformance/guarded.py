@@ -17,6 +17,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_a_cell_that_does_not_end_times_out_and_keeps_its_variables[an await]",
         "test_an_asyncio_task_goes_on_in_the_next_awaiting_cell",
         "test_await_works_at_top_level",
+        "test_no_cell_goes_on_after_its_last_word",
     ),
     "imports gc": ("test_a_bridge_does_not_reveal_host_objects",),
     "imports inspect": (
@@ -40,6 +41,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_the_workspace_survives_a_hard_exit",
         "test_what_a_cell_wrote_can_be_fetched",
         "test_what_was_printed_before_a_hard_exit_is_kept",
+        "test_what_was_printed_before_the_last_word_is_kept_and_nothing_after",
     ),
     "imports pickle": ("test_classes_defined_in_cells_can_be_pickled",),
     "imports sys": (
@@ -57,6 +59,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_the_guest_has_no_command_line",
         "test_the_hosts_modules_are_not_in_the_guest",
         "test_the_listener_is_told_the_stream",
+        "test_versions_are_those_of_the_guest",
     ),
     "imports warnings": ("test_a_warning_is_no_error",),
     "makes a module of types.ModuleType": ("test_what_cannot_be_saved_is_named_with_its_reason",),
@@ -90,6 +93,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
     "uses globals": (
         "test_initialize_without_a_context_takes_the_old_one_away",
         "test_two_sandboxes_do_not_see_each_others_variables",
+        "test_variables_stay_and_the_next_cell_runs",
         "test_without_a_context_the_name_is_not_bound",
     ),
     "uses the builtin": (
@@ -126,6 +130,29 @@ _RESTRICTED: dict[str, tuple[str, ...]] = {
 }
 """What the code of a behaviour does, and the behaviours."""
 
+_INLINE: dict[str, tuple[str, ...]] = {
+    "saves or restores variables, which runs code that would be run here": (
+        "test_a_snapshot_has_a_deadline",
+        "test_a_witness_is_told_of_everything_in_order",
+    ),
+    "imports a module from the workspace, which is not on the host's search path": (
+        "test_a_module_in_the_workspace_can_be_imported",
+    ),
+    "leaves figures open, and the host's would be closed with them": (
+        "test_an_open_figure_is_displayed_at_the_end_of_the_cell",
+    ),
+    "is in a call into C, which ends when it ends": (
+        "test_a_catastrophic_pattern_ends_at_the_deadline_and_keeps_the_session",
+        "test_a_cell_that_does_not_end_times_out_and_keeps_its_variables[a regular expression]",
+        "test_a_cell_that_does_not_end_times_out_and_keeps_its_variables[a sleep]",
+        "test_a_cell_that_does_not_end_times_out_and_keeps_its_variables[arithmetic]",
+        "test_cancel_from_another_thread_stops_the_cell[import time; time.sleep(1000)]",
+    ),
+    "redirects sys.stdout, which is the host's": ("test_redirect_stdout_works_inside_a_cell",),
+}
+_INLINE_TOPICS = {"test_snapshot": "saves or restores variables, which runs code that would be run here"}
+"""What ``worker="inline"`` cannot do, whatever the guard."""
+
 
 def left_out(guard: str) -> dict[str, str]:
     """By the name of the behaviour, what its code does that this guard refuses."""
@@ -136,13 +163,24 @@ def left_out(guard: str) -> dict[str, str]:
     return found
 
 
-def why_left_out(test: pytest.Item, guard: str) -> str | None:
-    """Why this test is not run with this guard; None when it is."""
-    table = left_out(guard)
-    name = getattr(test, "originalname", test.name)
-    variant: Any = getattr(test, "callspec", None)
-    for entry, reason in table.items():
-        meant, _, only = entry.partition("[")
-        if meant == name and (not only or (variant is not None and f"-{variant.id}]".endswith(f"-{only}"))):
+def why_left_out(test: pytest.Item, guard: str, worker: str = "process") -> str | None:
+    """Why this test is not run with this guard in this kind of worker; None when it is."""
+    for entry, reason in left_out(guard).items():
+        if _means(entry, test):
             return f"the guard {guard} refuses its code, which {reason}"
+    if worker == "inline":
+        topic = getattr(getattr(test, "function", None), "__module__", "").rpartition(".")[2]
+        if topic in _INLINE_TOPICS:
+            return f"it {_INLINE_TOPICS[topic]}"
+        for reason, entries in _INLINE.items():
+            if any(_means(entry, test) for entry in entries):
+                return f"it {reason}"
     return None
+
+
+def _means(entry: str, test: pytest.Item) -> bool:
+    meant, _, only = entry.partition("[")
+    if meant != getattr(test, "originalname", test.name):
+        return False
+    variant: Any = getattr(test, "callspec", None)
+    return not only or (variant is not None and f"-{variant.id}]".endswith(f"-{only}"))

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
+    from cloche.session.aio import AsyncDriver
     from cloche.session.copying import BranchCopy, WaitingCopy
+    from cloche.session.live import LiveSession
+    from cloche.session.sync import SyncDriver
     from cloche.session.workspace import Workspace
 
 
@@ -216,6 +219,14 @@ class Backend(ABC):
         `tell` is given a sentence before each step that takes time, `advance` how far that step is, from 0 to 1, where
         that can be told. Returns what is there afterwards, for people to read; None where there is nothing to set up.
         """
+        return None
+
+    def drive(self, session: LiveSession) -> SyncDriver | None:
+        """A driver of its own, where a session is no other process; None: the common one."""
+        return None
+
+    def drive_async(self, session: LiveSession) -> AsyncDriver | None:
+        """The same for event loops."""
         return None
 
     def release(self) -> None:  # noqa: B027 - most backends keep nothing

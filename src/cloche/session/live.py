@@ -43,6 +43,7 @@ from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from cloche.isolation import Isolation
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
     from cloche.result import SessionState
@@ -231,13 +232,11 @@ class LiveSession:
         self.backend.context = self.context
         channel = self.backend.open(policy, self.folder.workspace, timeout)
         type(self.backend).has_opened = True
-        demanded = policy.minimum_isolation
-        if demanded is not None and channel.isolation < demanded:
+        try:
+            self.refuse_weaker(channel.isolation)
+        except IsolationError:
             channel.close()
-            raise IsolationError(
-                f"{self.backend.name} gives {channel.isolation.name}; the policy demands {demanded.name}",
-                remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
-            )
+            raise
         guest = self.attend(channel)
         if channel.holds_context:
             greeting = Call("context", {"held": True})
@@ -261,10 +260,19 @@ class LiveSession:
         self.returns.guard_next(guest)
         return guest
 
+    def refuse_weaker(self, found: Isolation) -> None:
+        """Refuse a wall that is less than what the policy demands."""
+        demanded = self.policy.minimum_isolation
+        if demanded is not None and found < demanded:
+            raise IsolationError(
+                f"{self.backend.name} gives {found.name}; the policy demands {demanded.name}",
+                remedy="choose another backend, or lower policy.minimum_isolation; cloche doctor shows what is here",
+            )
+
     def attend(self, channel: Channel, *, greeted: bool = False) -> Guest:
         """Drive the guest behind this channel from now on. `greeted`: it knows all that it should."""
         known, ending = self.callbacks.names, self.callbacks.ending
-        machine = Machine(self.policy, known, channel.cpu_seconds, self._bridge_answered, ending)
+        machine = Machine(self.policy, known, channel.cpu_seconds, self.bridge_answered, ending)
         try:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:
@@ -273,7 +281,8 @@ class LiveSession:
         guest.greeted = greeted
         return guest
 
-    def _bridge_answered(self, call: CallBridge, value: Any, error: BaseException | None) -> None:
+    def bridge_answered(self, call: CallBridge, value: Any, error: BaseException | None) -> None:
+        """A host function was called for the guest; this is what came of it."""
         if self.witness is not None:
             self.witness.bridge_answered(call.name, call.args, call.kwargs, value, error)
 
@@ -431,11 +440,15 @@ class LiveSession:
             result = dataclasses.replace(result, session_state=self.returns.recover())
         else:
             self._after_kept_cell(guest, started)
+        self.tell_of(result, timeout_ms)
+        return result
+
+    def tell_of(self, result: SandboxResult, timeout_ms: int) -> None:
+        """A cell has ended: for the log and whoever keeps a record."""
         self._log_limits(result)
         self.logger.log_execution_complete(result)
         if self.witness is not None:
             self.witness.cell_ended(result, timeout_ms)
-        return result
 
     def cell_abandoned(self, code: str, started: float, timeout_ms: int) -> None:
         """Whoever waited for a cell has gone away, and it was stopped; nobody gets a result, but it has run."""

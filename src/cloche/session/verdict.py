@@ -11,16 +11,47 @@ from cloche.result import EXIT_CODES, ExceptionInfo, Outcome, SandboxResult, Ses
 from cloche.session import replies
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Protocol
+
+    from cloche.isolation import Isolation
     from cloche.policy import ExecutionPolicy
-    from cloche.session.channel import Channel
-    from cloche.session.machine import Finished, Machine
-    from cloche.session.workspace import Delta
+    from cloche.result import Display
+    from cloche.session.actions import Stream
+    from cloche.session.bridge_desk import BridgeDesk
+    from cloche.session.channel import Counted
+    from cloche.session.machine import Finished
+    from cloche.session.output import OutputSink
+    from cloche.session.workspace import Delta, Workspace
+
+    class Place(Protocol):
+        """Where a cell ran: a channel, or this process."""
+
+        @property
+        def workspace(self) -> Workspace: ...
+        @property
+        def isolation(self) -> Isolation: ...
+        @property
+        def layers(self) -> tuple[str, ...]: ...
+        def counted(self) -> Counted: ...
+
+    class Account(Protocol):
+        """What was noted while it ran: by a machine, or by this process."""
+
+        @property
+        def sinks(self) -> Mapping[Stream, OutputSink]: ...
+        @property
+        def displays(self) -> list[Display]: ...
+        @property
+        def desk(self) -> BridgeDesk: ...
+        @property
+        def bridge_seconds(self) -> float: ...
 
 
 def build_result(
     code: str,
-    channel: Channel,
-    machine: Machine,
+    channel: Place,
+    machine: Account,
     finished: Finished,
     policy: ExecutionPolicy,
     elapsed_ms: float,
@@ -120,7 +151,7 @@ def _guidance(
     exception: ExceptionInfo | None,
     finished: Finished,
     delta: Delta,
-    channel: Channel,
+    channel: Place,
     policy: ExecutionPolicy,
     timeout_ms: int,
     oom_kills: int,

@@ -20,7 +20,11 @@ from cloche.session.channel import Availability
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cloche.backends.inprocess.kernel import InlineKernel
     from cloche.policy import ExecutionPolicy
+    from cloche.session.aio import AsyncDriver
+    from cloche.session.live import LiveSession
+    from cloche.session.sync import SyncDriver
     from cloche.session.workspace import Workspace
 
 _FLAVOURS = {"ast": "checked", "restricted": "restricted"}
@@ -56,6 +60,8 @@ class InProcessBackend(NativeBackend):
         self.worker: Worker = one_of(Worker, worker, "worker")
         self.modules = allowed_modules(modules)
         self.flavour = _FLAVOURS[self.guard]
+        self.inline: InlineKernel | None = None
+        """With ``worker="inline"``: the session's kernel, until it is reset."""
         if self.guard == "restricted":
             require_restricted()
 
@@ -69,6 +75,25 @@ class InProcessBackend(NativeBackend):
         return Availability(
             found.available, found.reason, found.remedy, Isolation.NONE, layers=found.layers, details=details
         )
+
+    def drive(self, session: LiveSession) -> SyncDriver | None:
+        if self.worker == "process":
+            return None
+        from cloche.backends.inprocess.drivers import InlineDriver
+
+        return InlineDriver(session, self)
+
+    def drive_async(self, session: LiveSession) -> AsyncDriver | None:
+        if self.worker == "process":
+            return None
+        from cloche.backends.inprocess.async_driver import AsyncInlineDriver
+
+        return AsyncInlineDriver(session, self)
+
+    def release(self) -> None:
+        kernel, self.inline = self.inline, None
+        if kernel is not None:
+            kernel.forget()
 
     def expected_isolation(self) -> Isolation:
         return Isolation.NONE

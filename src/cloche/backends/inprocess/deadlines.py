@@ -1,0 +1,156 @@
+"""Stopping code that runs in a thread of this very process: an exception is put into that thread.
+
+Of the ways to do this, tracing each line costs every cell a multiple of its time and takes the host's debugger and
+coverage away, and a signal reaches the main thread only. An exception that the interpreter raises at the thread's next
+instruction costs nothing until it is needed and reaches any thread. What no way can do without a process to kill: end
+a call into C before it returns, or code that catches everything it meets.
+
+One thread watches all cells of the process. It never strikes while a module is being imported (half a package stays
+broken for the whole host) or while code of ours is on top.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+StopReason = Literal["timeout", "cancelled"]
+
+KNOCK = 0.01
+"""Seconds between two strikes at a cell that swallowed the first."""
+LOOK_AGAIN = 0.001
+"""Seconds until the next try at a cell that could not be struck where it was."""
+
+_HOST = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
+_INTERRUPTIBLE = frozenset(
+    os.path.join(os.path.dirname(_HOST[:-1]), "cloche_guest", *name.split(".")) + ".py"
+    for name in ("values", "context_tools", "display", "guarded.objects", "guarded.builtins")
+)
+_GUEST = os.path.join(os.path.dirname(_HOST[:-1]), "cloche_guest") + os.sep
+_raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class CellStopped(KeyboardInterrupt):
+    """Raised in a cell that is to end. Not an `Exception`: code that handles errors does not handle this."""
+
+    __module__ = "builtins"
+
+
+class Alarm:
+    """One run of code and when it is to end. Belongs to the thread that made it."""
+
+    __slots__ = ("due", "reason", "struck", "thread", "watched")
+
+    def __init__(self, due: float) -> None:
+        self.thread = threading.get_ident()
+        self.due = due
+        self.watched = False
+        self.reason: StopReason = "timeout"
+        self.struck = 0
+        """How often it was told to stop."""
+
+
+class Watchdog:
+    """The thread that strikes. Started at first use; a forked child starts its own.
+
+    The lock and the bell are C's: a strike cannot fall between taking one and giving it back.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._watched: set[Alarm] = set()
+        self._asleep_until = 0.0
+        self._started = False
+
+    def watch(self, alarm: Alarm) -> None:
+        """From now on, strike when it is due."""
+        with self._lock:
+            alarm.watched = True
+            self._watched.add(alarm)
+            if not self._started:
+                self._started = True
+                work = partial(self._work, self._lock, self._bell)
+                threading.Thread(target=work, name="cloche-deadlines", daemon=True).start()
+            elif alarm.due < self._asleep_until:  # most cells end before anybody need be woken for them
+                self._bell.put(None)
+
+    def rest(self, alarm: Alarm) -> None:
+        """Not any more: afterwards nothing is on its way to the thread."""
+        with self._lock:
+            alarm.watched = False
+            self._watched.discard(alarm)
+            if alarm.struck:
+                _raise_in(ctypes.c_ulong(alarm.thread), None)
+
+    def leave(self, alarm: Alarm) -> None:
+        """`rest`, for the end of a run: a strike that comes in this very moment is let pass."""
+        while True:
+            try:
+                self.rest(alarm)
+            except CellStopped:
+                continue
+            return
+
+    def hurry(self, alarm: Alarm, reason: StopReason) -> None:
+        """It is due now. From any thread."""
+        with self._lock:
+            alarm.reason = reason
+            alarm.due = 0.0
+            if alarm.watched:
+                self._bell.put(None)
+
+    def _work(self, lock: threading.Lock, bell: SimpleQueue[None]) -> None:
+        while lock is self._lock:
+            with lock:
+                now = perf_counter()
+                for alarm in self._watched:
+                    if alarm.due <= now:
+                        self._strike(alarm, now)
+                self._asleep_until = min((alarm.due for alarm in self._watched), default=float("inf"))
+            left = self._asleep_until - perf_counter()
+            with suppress(Empty):
+                bell.get(timeout=None if left == float("inf") else min(max(left, 0.0), threading.TIMEOUT_MAX))
+
+    def _strike(self, alarm: Alarm, now: float) -> None:
+        frame = sys._current_frames().get(alarm.thread)
+        if frame is None or not _may_be_struck(frame):
+            alarm.due = now + LOOK_AGAIN
+            return
+        alarm.struck += 1
+        alarm.due = now + KNOCK
+        _raise_in(ctypes.c_ulong(alarm.thread), ctypes.py_object(CellStopped))
+
+
+def is_ours(filename: str) -> bool:
+    """Whether code is a part of Cloche."""
+    return filename.startswith((_HOST, _GUEST))
+
+
+def _may_be_struck(top: FrameType) -> bool:
+    name = top.f_code.co_filename
+    if is_ours(name) and name not in _INTERRUPTIBLE:
+        return False
+    frame: FrameType | None = top
+    while frame is not None and not frame.f_code.co_filename.startswith(_HOST):
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return False
+        frame = frame.f_back
+    return frame is not None  # else no cell of ours is running there at all
+
+
+watchdog = Watchdog()

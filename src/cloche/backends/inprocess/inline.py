@@ -1,0 +1,162 @@
+"""Requests of a session that runs here: the same as those of a guest, answered by a call instead of a reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cloche.backends.inprocess.kernel import InlineKernel, raised_by_host
+from cloche.errors import CallTimeoutError, UnsupportedError
+from cloche.isolation import Isolation
+from cloche.session.live import clock
+from cloche.session.machine import Finished
+from cloche.session.operations import read_reply
+from cloche.session.verdict import build_result
+from cloche_guest.codes import INVALID_PARAMS, TOO_LARGE
+from cloche_guest.guarded.restricted import Restriction
+from cloche_guest.values import TooLarge, decode, encode
+from cloche_guest.versions import describe_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloche.backends.inprocess.backend import InProcessBackend
+    from cloche.backends.inprocess.bridging import Serve
+    from cloche.backends.inprocess.kernel import Listener
+    from cloche.result import SandboxResult
+    from cloche.session.live import LiveSession
+    from cloche.session.operations import Operation
+
+T = TypeVar("T")
+
+
+class InlineGuest:
+    """What stands in a guest's place. One for a session; its kernel lasts until the session is reset."""
+
+    def __init__(self, session: LiveSession, backend: InProcessBackend) -> None:
+        self._session = session
+        self._backend = backend
+
+    def kernel(self) -> InlineKernel:
+        """The kernel of the moment, with the context of the moment."""
+        kernel = self._backend.inline
+        if kernel is None:
+            session = self._session
+            session.refuse_weaker(Isolation.NONE)
+            session.folder.workspace.ensure()
+            restriction = Restriction(self._backend.modules) if self._backend.guard == "restricted" else None
+            kernel = self._backend.inline = InlineKernel(session, restriction)
+            session.folder.record(None)
+            session.logger.log_session_event("start", session=session.folder.id, backend=self._backend.name)
+        kernel.bind_context()
+        return kernel
+
+    def execute(
+        self, code: str, started: float, limit_ms: int, listener: Listener | None, serve: Serve | None = None
+    ) -> SandboxResult:
+        """Run a cell in this thread."""
+        session, kernel = self._session, self.kernel()
+        session.cell_call(code, live=listener is not None)
+        kernel.workspace.before_cell()
+        said = kernel.run_cell(code, session.cells, started, limit_ms, listener, serve)
+        if kernel.trouble is not None:
+            raise kernel.trouble
+        stop = kernel.stopped
+        finished = Finished(result=said, stop=stop, concluded_by=kernel.counter.concluded_by)
+        elapsed = (clock() - started) * 1000
+        result = build_result(code, kernel, kernel, finished, session.policy, elapsed, limit_ms)
+        session.tell_of(result, limit_ms)
+        return result
+
+    def operate(self, operation: Operation[T], started: float, limit_ms: int) -> T:
+        """Anything else that is asked of a session."""
+        call, kernel = operation.call(), self.kernel()
+        action = _actions(kernel, call.params).get(call.method)
+        if action is None:
+            raise UnsupportedError(
+                f"a session that runs inline cannot {operation.name}",
+                capability=operation.name,
+                remedy="use worker='process': a saved state is read by running code, and that would be run here",
+            )
+        value, raised, struck = kernel.supervised(action, started, limit_ms)
+        if raised_by_host(raised):
+            raise KeyboardInterrupt
+        if struck and raised is not None:
+            raise CallTimeoutError(
+                f"{operation.name} did not return in time",
+                session_state="kept",
+                cause=f"{kernel.stopped}; the object's own code ran",
+            )
+        read: T = read_reply(operation, _finished(value, raised))
+        if self._session.witness is not None:
+            operation.tell(self._session.witness)
+        return read
+
+    def cancel(self) -> None:
+        """Stop what runs. From any thread; harmless when there is nothing."""
+        kernel = self._backend.inline
+        if kernel is not None:
+            kernel.counter.cancel()
+
+
+def _finished(value: Any, raised: BaseException | None) -> Finished:
+    if raised is None:
+        return Finished(result=value)
+    code = TOO_LARGE if isinstance(raised, TooLarge) else INVALID_PARAMS
+    text = (
+        str(raised) if isinstance(raised, (TooLarge, _Refused)) else f"{type(raised).__name__} in the object's own code"
+    )
+    return Finished(error={"code": code, "message": text})
+
+
+class _Refused(Exception):
+    """The request is wrong."""
+
+
+def _actions(kernel: InlineKernel, params: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What a kernel can do, by the names of its methods."""
+    space = kernel.space
+    limit = kernel.bridges.value_limit
+
+    def validate() -> dict[str, Any]:
+        try:
+            kernel.compile(params["code"], "<sandbox>")
+        except SyntaxError:
+            return {"valid": False}
+        return {"valid": True}
+
+    def get_variable() -> dict[str, Any]:
+        if params["name"] not in space.names:
+            return {"found": False}
+        return {"found": True, "value": encode(space.names[params["name"]], limit)}
+
+    def set_variable() -> dict[str, Any]:
+        name = params["name"]
+        if not name.isidentifier():
+            raise _Refused(f"{name[:60]!r} is not a variable name")
+        if name in space.reserved:
+            raise _Refused(f"{name!r} is reserved")
+        space.names[name] = decode(params["value"])
+        return {}
+
+    def list_variables() -> dict[str, Any]:
+        return {"variables": [[name, str(type(space.names[name]).__name__)] for name in space.user_names()]}
+
+    def complete() -> dict[str, Any]:
+        import rlcompleter
+
+        completer = rlcompleter.Completer(space.names)
+        found: list[str] = []
+        while len(found) < 200 and (match := completer.complete(params["text"], len(found))) is not None:
+            found.append(match)
+        return {"matches": found}
+
+    return {
+        "ping": dict,
+        "context": dict,  # bound by now
+        "validate": validate,
+        "get_variable": get_variable,
+        "set_variable": set_variable,
+        "list_variables": list_variables,
+        "complete": complete,
+        "versions": describe_versions,
+    }
