@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from cloche.repl.environment import REPLEnvironment
+    from cloche.repl.turn import TurnResult
     from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
 
@@ -163,6 +165,22 @@ class Stage:
         """Mark the state, in view."""
         self._line("savepoint()", "dim")
         self._session.savepoint()
+
+    def save(self) -> bytes:
+        """Save the variables, in view."""
+        data = self._session.snapshot().to_bytes()
+        self._line(f"snapshot()  {len(data)} bytes", "dim")
+        return data
+
+    def turn(self, environment: REPLEnvironment, code: str) -> TurnResult:
+        """Show a turn of an agent, run it, show what its model would be shown."""
+        self._show_code(code, brief=False)
+        turn = environment.execute(code)
+        if turn.result is not None:
+            self._results.append(turn.result)
+        if turn.output:
+            self._console.print(neutralise(turn.output), highlight=False, markup=False)
+        return turn
 
     def put_file(self, path: str, text: str) -> None:
         """Hand a file in, in view."""

@@ -5,6 +5,7 @@ A step is a function with the decorator `step`; they run in the order in which t
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -177,6 +178,33 @@ def branches(stage: Stage) -> None:
     stage.undoing()
     kept = stage.run("sum(beds.values()), open('plan.txt').read()")
     stage.check(kept.value == "(42, 'undecided')", "a cell was taken back, with what it did to the files")
+
+
+@step("State that survives", "Variables are saved, and come back in a session that has never seen them.")
+def state_survives(stage: Stage) -> None:
+    stage.run("seen = []\ndiary = {'seen': seen}\ndef note(what): seen.append(what); return len(seen)\nnote('saved')")
+    data = stage.save()
+    with stage.sandbox() as fresh:
+        fresh.restore(data)
+        come_back = stage.run("note('restored'), diary['seen'] is seen, seen", fresh)
+    stage.check(come_back.value == "(2, True, ['saved', 'restored'])", "the function, and what two variables share")
+
+
+@step("An agent's workbench", "It looks at a long text without reading it, and its answer ends the turn.")
+def workbench(stage: Stage) -> None:
+    from cloche.repl.environment import REPLEnvironment
+
+    if importlib.util.find_spec("re2") is None:
+        stage.say("The search engine of the workbench is not installed: pip install 'cloche[repl]'")
+        return
+    log = "\n".join(f"{n:06} {'ERROR the north bed froze' if n == 73_251 else 'all is well'}" for n in range(100_000))
+    with REPLEnvironment(log, sandbox=stage.sandbox()) as environment:
+        looked = stage.turn(environment, "print(context_len(), 'characters')\nprint(grep('error', before=1))")
+        stage.check("73252: 073251 ERROR" in looked.output, "the line was found among 100,000")
+        last = stage.turn(environment, "try:\n    FINAL('the north bed')\nexcept BaseException:\n    print('too late')")
+        stage.check(last.is_final and last.final_answer == "the north bed" and not last.output, "nothing catches FINAL")
+        shown = looked.shown.number if looked.shown else 0
+        stage.check(0 < shown < 100, f"a model would have been shown {shown} tokens of {len(log)} characters")
 
 
 @step("A crash", "Code that kills its own process gives a result like any other, and the next cell runs.")
