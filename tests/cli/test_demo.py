@@ -38,6 +38,8 @@ def test_the_tour_shows_an_error_a_time_out_a_model_and_a_crash(cloche: Cloche) 
         "bridge": "ok",
         "files": "ok",
         "branches": "ok",
+        "state_survives": "ok",
+        "workbench": "ok",
         "crash": "exited",
     }
     assert all(step["ok"] and step["checks"] for step in steps.values())
