@@ -15,10 +15,7 @@ __all__ = ["cloche_api", "open_sandbox", "portal", "sandbox"]
 FORMS = ("ast", "restricted", "ast-inline", "restricted-inline")
 CELL_TOPICS = ("test_cells", "test_errors", "test_last_word", "test_limits", "test_results", "test_time")
 """A cell that passes the AST guard goes to the native backend's own guest. So only what is about cells is run."""
-COMPILED_TOPICS = (
-    *CELL_TOPICS, "test_bridges", "test_cancel", "test_displays", "test_isolation", "test_lifecycle", "test_output",
-    "test_snapshot", "test_variables",
-)  # fmt: skip
+COMPILED_TOPICS = (*CELL_TOPICS, "test_bridges", "test_displays", "test_output", "test_snapshot", "test_variables")
 """What another compiler of cells and other builtins may have a part in."""
 LOOP_TOPICS = {"ast": ("test_cancel",), "restricted-inline": ("test_bridges", "test_batches", "test_cancel")}
 """The async API of a worker is that of every other one; inline it has a driver of its own."""

@@ -15,7 +15,9 @@ from cloche_guest.guarded.members import MODULES
 from cloche_guest.guarded.refusals import GuardrailError
 from cloche_guest.guarded.restricted import Restriction
 
-CELLS = {path.stem: path.read_text("utf-8") for path in sorted(Path("tests/hostile_cells").glob("*.py"))}
+CELLS = {
+    path.stem: path.read_text("utf-8") for path in sorted((Path(__file__).parents[1] / "hostile_cells").glob("*.py"))
+}
 POLICY = ExecutionPolicy(timeout_ms=200, grace_ms=300, memory_bytes=512 * 2**20)
 RESTRICTION = Restriction(MODULES)
 
@@ -31,6 +33,8 @@ def is_let_through(code: str, guard: str) -> bool:
 
 
 LET_THROUGH = [(guard, name) for guard in ("ast", "restricted") for name in CELLS if is_let_through(CELLS[name], guard)]
+TRIED = [(guard, name) for guard, name in LET_THROUGH if guard == "ast" or ("ast", name) not in LET_THROUGH]
+"""The worker is the same for both guards: what it survives behind one it need not be shown again behind the other."""
 
 
 @pytest.fixture(scope="module", params=["ast", "restricted"])
@@ -51,7 +55,9 @@ def test_what_the_guard_refuses_is_not_run(guarded: tuple[str, SessionSandbox]):
     assert sandbox.execute("1 + 1", timeout_ms=10_000).value == "2"
 
 
-@pytest.mark.parametrize(("guard", "name"), LET_THROUGH)
+@pytest.mark.parametrize(
+    ("guard", "name"), [*TRIED, ("restricted", "hang_swallow_nested"), ("restricted", "flood_value")]
+)
 def test_every_call_returns_and_the_session_recovers(guard: str, name: str):
     with create_sandbox(backend="inprocess", guard=guard, policy=POLICY) as sandbox:
         assert isinstance(sandbox.execute(CELLS[name]), SandboxResult)

@@ -93,6 +93,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
     "uses globals": (
         "test_initialize_without_a_context_takes_the_old_one_away",
         "test_two_sandboxes_do_not_see_each_others_variables",
+        "test_variables_go_through_one_text",
         "test_variables_stay_and_the_next_cell_runs",
         "test_without_a_context_the_name_is_not_bound",
     ),
