@@ -54,7 +54,7 @@ class AsyncSandbox(SessionFace):
         self._backend = backend
         self._functions = host_functions(on_llm_query, on_rlm_query, tools)
         self._session = LiveSession(backend, self.policy, self.workspace, self.logger, **self._functions)
-        self._driver = backend.drive_async(self._session) or AsyncDriver(self._session)
+        self._driver: AsyncDriver = backend.drive_async(self._session) or AsyncDriver(self._session)
         # one that is forgotten is ended when it is collected, or with the process
         weakref.finalize(self, self._session.close)
 

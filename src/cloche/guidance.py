@@ -69,8 +69,8 @@ def guidance_for(
         )
     if kind == "GuardrailError":
         return (
-            "The guard-rails do not let this code run: use what the message names in its place, or run it behind a wall "
-            "(backend='jail'), where it may do this."
+            "The guard-rails do not let this code run: use what the message names in its place, or run it behind a "
+            "wall (backend='jail'), where it may do this."
         )
     if kind == "EOFError" and "no terminal" in exception.message:
         return (

@@ -84,7 +84,7 @@ class SessionSandbox(BaseSandbox, SessionFace):
         self._functions = host_functions(on_llm_query, on_rlm_query, tools)
         self._backend = self.backend_type(**backend_options)
         self._session = LiveSession(self._backend, self.policy, self.workspace, self.logger, **self._functions)
-        self._driver = self._backend.drive(self._session) or SyncDriver(self._session)
+        self._driver: SyncDriver = self._backend.drive(self._session) or SyncDriver(self._session)
         # one that is forgotten is ended when it is collected, or with the process
         weakref.finalize(self, self._driver.dispose)
 

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
     from cloche.isolation import Isolation, Layer
     from cloche.policy import ExecutionPolicy
-    from cloche.session.aio import AsyncDriver
     from cloche.session.copying import BranchCopy, WaitingCopy
-    from cloche.session.live import LiveSession
-    from cloche.session.sync import SyncDriver
     from cloche.session.workspace import Workspace
 
 
@@ -221,11 +218,11 @@ class Backend(ABC):
         """
         return None
 
-    def drive(self, session: LiveSession) -> SyncDriver | None:
-        """A driver of its own, where a session is no other process; None: the common one."""
+    def drive(self, session: Any) -> Any:
+        """A driver of its own, where a session is no other process; None: the common one. Not for other packages."""
         return None
 
-    def drive_async(self, session: LiveSession) -> AsyncDriver | None:
+    def drive_async(self, session: Any) -> Any:
         """The same for event loops."""
         return None
 
