@@ -41,9 +41,14 @@ class Bridges:
         failure: BridgeError | None = None
         try:
             self._flush()
-            params = {"name": name, "args": encode(list(args), self.value_limit)}
+            limit = self.value_limit
+            params = {"name": name, "args": encode(list(args), limit)}
+            if type(params["args"]) is not list:  # one of them contains itself, or is too deep: that one is described
+                params["args"] = [encode(item, limit) for item in args]
             if kwargs:
-                params["kwargs"] = encode(kwargs, self.value_limit)
+                params["kwargs"] = encode(kwargs, limit)
+                if "$" in params["kwargs"]:
+                    params["kwargs"] = {key: encode(item, limit) for key, item in kwargs.items()}
             reply = decode(self._call("bridge", params))
             safe_point()
             return reply

@@ -343,7 +343,7 @@ class Kernel:
         names = self.space.names
 
         def find() -> list[list[str]]:
-            return [[name, str(type(names[name]).__name__)] for name in self.space.user_names()]
+            return [[name, _type_name(names[name])] for name in self.space.user_names()]
 
         return {"variables": self._guarded(find)}, None
 
@@ -420,6 +420,11 @@ def _decode_text(body: bytearray, encoding: str) -> str:
     pieces = [decode_piece(body[start : start + PIECE]) for start in range(0, len(body), PIECE)]
     pieces.append(decode_piece(b"", True))
     return "".join(pieces)
+
+
+def _type_name(value: Any) -> str:
+    """As the interpreter has it, whatever a metaclass of the user's makes of `__name__`."""
+    return str.__str__(type.__dict__["__name__"].__get__(type(value)))[:100]
 
 
 def _is_cell(request: dict[str, Any]) -> bool:

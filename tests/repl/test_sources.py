@@ -82,14 +82,14 @@ def test_a_file_that_changes_is_read_again(sources, root):
 
 
 def test_grep_takes_both_orders_when_only_one_names_a_text(sources):
-    assert [hit["text"] for hit in looking.grep(sources, "out", "out:3")["hits"]] == ["output"]
-    assert [hit["text"] for hit in looking.grep(sources, "out:3", "out")["hits"]] == ["output"]
-    assert looking.grep(sources, "t", "notes.txt")["source"] == "notes.txt"
+    assert [hit["text"] for hit in looking.grep(sources, 100, "out", "out:3")["hits"]] == ["output"]
+    assert [hit["text"] for hit in looking.grep(sources, 100, "out:3", "out")["hits"]] == ["output"]
+    assert looking.grep(sources, 100, "t", "notes.txt")["source"] == "notes.txt"
 
 
 def test_grep_never_takes_raw_text_for_a_source(sources):
     with pytest.raises(SourceError):
-        looking.grep(sources, "a", "some text to search in\nwith lines")
+        looking.grep(sources, 100, "a", "some text to search in\nwith lines")
 
 
 def test_list_dir_and_file_info_see_the_root(sources, root):
@@ -106,7 +106,7 @@ def test_list_dir_and_file_info_see_the_root(sources, root):
 @pytest.mark.parametrize("overlap", [0, 5, 10_000])
 def test_cuts_lose_nothing(length, n_chunks, overlap):
     text = "".join("\n" if number % 37 == 0 else chr(97 + number % 26) for number in range(length))
-    found = looking.cuts(length, text, n_chunks, overlap)
+    found = looking.cuts(text, n_chunks, overlap)
     joined, at = "", 0
     for start, end in found:
         assert start <= at

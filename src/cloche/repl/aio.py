@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
-from cloche.errors import PolicyError, RequestError
 from cloche.factory import create_async_sandbox
 from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
+from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -20,13 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from anyio.abc import TaskGroup
-
     from cloche.aio import AsyncSandbox
-    from cloche.repl.ahead import Slot
-    from cloche.repl.bench import Bench
     from cloche.repl.config import PromptConfig, REPLConfig
-    from cloche.repl.planning import PlannedCall
     from cloche.repl.tokens import TokenCounter
     from cloche.snapshot import Skipped
 
@@ -49,22 +43,10 @@ class AsyncREPLEnvironment:
     ) -> None:
         """As `REPLEnvironment`; `options` as for `create_async_sandbox`."""
         self._core = EnvironmentCore(context, config, prompt, tools, llm, counter)
-        table = self._core.descriptions(self._function)
-        if sandbox is None:
-            limits = self._core.policy_options() if "policy" not in options else {}
-            chosen: dict[str, Any] = {} if backend is None else {"backend": backend}
-            sandbox = create_async_sandbox(**chosen, tools=table, **{**limits, **options})
-        elif backend is not None or options:
-            raise PolicyError("give a sandbox, or what one is made of, not both", field="sandbox")
-        else:
-            sandbox.add_tools(table)
-        self._take(sandbox)
+        self._sandbox = self._core.furnish(create_async_sandbox, sandbox, backend, options, self._function)
+        self._core.take(self._sandbox)
         self._begun = False
-
-    def _take(self, sandbox: AsyncSandbox) -> None:
-        self._sandbox = sandbox
-        self._core.benches.put(sandbox.id, self._core.bench)
-        self._core.bench.sources.workspace = sandbox.files_now
+        self._turn = anyio.Lock()
 
     def _function(self, name: str) -> Callable[..., Any]:
         benches = self._core.benches
@@ -73,7 +55,7 @@ class AsyncREPLEnvironment:
             return benches.current().serve(name, list(args), kwargs)
 
         async def wait(*args: Any, **kwargs: Any) -> Any:
-            return await _serve(benches.current(), name, list(args), kwargs)
+            return await benches.current().serve_async(name, list(args), kwargs)
 
         return wait if self._core.bench.is_async(name) else call
 
@@ -90,24 +72,26 @@ class AsyncREPLEnvironment:
     # -- turns ---------------------------------------------------------------------------------
 
     async def execute(self, code: str, *, timeout_ms: int | None = None) -> TurnResult:
-        """Run one turn. Whatever the code does, this returns."""
-        if not isinstance(code, str):
-            raise RequestError(f"code must be text, not {type(code).__name__}")
-        core, started = self._core, time.perf_counter()
+        """Run one turn. Whatever the code does, this returns. Turns of several tasks wait for one another."""
+        core = self._core
         ready = core.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
-        await self._begin()
-        async with anyio.create_task_group() as group:
-            turn = core.bench.begin_turn(ready.code, _starter(core.bench, group))
-            try:
-                result = await self._sandbox.execute(ready.code, timeout_ms=timeout_ms)
-            finally:
-                core.bench.end_turn()
-                group.cancel_scope.cancel()  # calls that were made ahead and that nobody asked for
-        question = core.needs_summary(turn, result)
-        summary = None if question is None else await self._summarise(question)
-        return core.conclude(turn, ready, result, started, summary)
+        refuse_reentry(self._sandbox.id)
+        async with self._turn:
+            await self._begin()
+            async with anyio.create_task_group() as group:
+                turn = core.bench.begin_turn(ready.code, group)
+                try:
+                    result = await self._sandbox.execute(ready.code, timeout_ms=core.time_for(timeout_ms))
+                finally:
+                    turn.end()
+                    group.cancel_scope.cancel()  # calls that were made ahead and that nobody asked for
+            # Masking and writing many megabytes would hold up everything else in this loop.
+            output = await anyio.to_thread.run_sync(core.output_of, turn, result)
+            question = core.summary_question(output)
+            summary = None if question is None else await self._summarise(question)
+            return await anyio.to_thread.run_sync(core.conclude, turn, ready, result, output, summary)
 
     async def _begin(self) -> None:
         if not self._begun:
@@ -116,10 +100,10 @@ class AsyncREPLEnvironment:
 
     async def _summarise(self, question: str) -> str | None:
         """A model that fails costs only its summary."""
-        llm = self._core.bench.llm
+        llm = self._core.bench.models.llm
         assert llm is not None
         try:
-            waits = inspect.iscoroutinefunction(llm)
+            waits = self._core.bench.models.is_async
             answer = llm(question) if waits else await anyio.to_thread.run_sync(llm, question)
             if inspect.isawaitable(answer):
                 answer = await answer
@@ -147,9 +131,10 @@ class AsyncREPLEnvironment:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
         await self._begin()
         branch = object.__new__(type(self))
+        branch._sandbox = await self._sandbox.fork()
         branch._core = self._core.branch()
-        branch._begun = True
-        branch._take(await self._sandbox.fork())
+        branch._core.take(branch._sandbox)
+        branch._begun, branch._turn = True, anyio.Lock()
         return branch
 
     async def checkpoint(self) -> bytes:
@@ -169,8 +154,10 @@ class AsyncREPLEnvironment:
 
     async def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""
-        await self._sandbox.destroy()
-        self._core.bench.spill.clear()
+        try:
+            await self._sandbox.destroy()
+        finally:
+            self._core.bench.spill.clear()
 
     async def __aenter__(self) -> Self:
         return self
@@ -180,35 +167,3 @@ class AsyncREPLEnvironment:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.close()
-
-
-async def _serve(bench: Bench, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """As `Bench.serve`, for a function that has to be awaited."""
-    started = time.perf_counter()
-    slot = bench.slot_for(name, args, kwargs)
-    try:
-        if slot is None:
-            value = await bench.run(name, args, kwargs)
-        else:
-            await anyio.to_thread.run_sync(slot.done.wait, abandon_on_cancel=True)
-            value = slot.result()
-    except BaseException as exc:
-        bench.record(name, args, kwargs, started, slot, failed=f"{type(exc).__name__}: {exc}")
-        raise
-    bench.record(name, args, kwargs, started, slot, value)
-    return value
-
-
-def _starter(bench: Bench, group: TaskGroup) -> Callable[[PlannedCall, Slot], bool]:
-    """Calls that have to be awaited are made in tasks of the turn."""
-
-    async def work(call: PlannedCall, slot: Slot) -> None:
-        await slot.fill_from(bench.run(call.name, list(call.args), call.kwargs))
-
-    def start(call: PlannedCall, slot: Slot) -> bool:
-        if not bench.is_async(call.name):
-            return False
-        group.start_soon(work, call, slot)
-        return True
-
-    return start

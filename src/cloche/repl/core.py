@@ -6,31 +6,46 @@ import hashlib
 import json
 import struct
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cloche.errors import PolicyError, SnapshotError
+from cloche.errors import PolicyError, RequestError, SnapshotError
 from cloche.guardrails.unicode import sanitize_code_unicode
 from cloche.guardrails.visitor import check
 from cloche.guardrails.wording import explain
 from cloche.isolation import Isolation
 from cloche.repl import spill as spilling
-from cloche.repl.bench import DOCS, STUBS, Bench, Benches
+from cloche.repl.accounting import measure
+from cloche.repl.bench import Bench, Benches
 from cloche.repl.config import PromptConfig, REPLConfig
 from cloche.repl.findings import Findings
+from cloche.repl.manual import DOCS, STUBS
+from cloche.repl.models import Models
 from cloche.repl.redaction import redact
 from cloche.repl.tokens import TokenCounter, default_counter
 from cloche.repl.turn import TurnResult, compose_output, describe_failure
+from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from cloche.repl.bench import OpenTurn
+    from cloche.aio import AsyncSandbox
+    from cloche.repl.turn import OpenTurn
     from cloche.result import SandboxResult
+    from cloche.sandbox import SessionSandbox
 
 MOST_OUTPUT = 64 * 1024 * 1024
 """Characters of a turn's output that are kept; the rest is counted."""
 MOST_VARIABLES_SHOWN = 20
+MOST_NOTES = 20
+MOST_CALLS = 10_000
+"""Host calls in one turn: code that looks at each of some thousand lines is no attack."""
+LONGEST_NAME = 80
+PLACED = ("answer", "artifacts")
+"""Variables that are there without anybody's doing."""
+S = TypeVar("S", "SessionSandbox", "AsyncSandbox")
 _CHECKPOINT = struct.Struct(">4sBQ")
 _MAGIC, _VERSION = b"CLWB", 1
 
@@ -63,19 +78,55 @@ class EnvironmentCore:
         self.prompt = prompt or PromptConfig()
         self.context = context
         self.count = counter or default_counter()
-        self.bench = Bench(config, tools, llm)
+        self.bench = Bench(config, tools, Models(llm, self._clean), self.count, self._clean)
         self.bench.sources.set_context(context)
         self.benches = Benches()
+        self._timeout_ms: int | None = self._configured_ms
 
-    def policy_options(self) -> dict[str, Any]:
+    def furnish(
+        self,
+        create: Callable[..., S],
+        sandbox: S | None,
+        backend: str | None,
+        options: dict[str, Any],
+        make: Callable[[str], Callable[..., Any]],
+    ) -> S:
+        """The sandbox that was given, or a new one, with the functions that `make` makes."""
+        table = self._descriptions(make)
+        if sandbox is None:
+            limits = {} if "policy" in options else self._limits()
+            # A time that somebody set for the sandbox holds.
+            self._timeout_ms = None if options.keys() & {"policy", "timeout_ms"} else limits["timeout_ms"]
+            chosen = {} if backend is None else {"backend": backend}
+            return create(**chosen, tools=table, **{**limits, **options})
+        if backend is not None or options:
+            raise PolicyError("give a sandbox, or what one is made of, not both", field="sandbox")
+        sandbox.add_tools(table)
+        return sandbox
+
+    def take(self, sandbox: Any) -> None:
+        """From now on its code calls this bench."""
+        self.benches.put(sandbox.id, self.bench)
+        self.bench.sources.workspace = sandbox.files_now
+
+    def _limits(self) -> dict[str, Any]:
         """For a sandbox that is made for this."""
         return {
-            "timeout_ms": int(self.config.timeout_seconds * 1000),
+            "timeout_ms": self._configured_ms,
             "max_output_length": MOST_OUTPUT,
             "stdout_max_bytes": 4 * MOST_OUTPUT,
+            "max_bridge_calls": MOST_CALLS,
         }
 
-    def descriptions(self, make: Callable[[str], Callable[..., Any]]) -> dict[str, Any]:
+    def time_for(self, asked_ms: int | None) -> int | None:
+        """What a turn may take, in milliseconds; None: what the sandbox says."""
+        return self._timeout_ms if asked_ms is None else asked_ms
+
+    @property
+    def _configured_ms(self) -> int:
+        return max(int(self.config.timeout_seconds * 1000), 1)
+
+    def _descriptions(self, make: Callable[[str], Callable[..., Any]]) -> dict[str, Any]:
         """The host functions as a sandbox takes them."""
         table: dict[str, Any] = {}
         for name in self.bench.names:
@@ -84,13 +135,15 @@ class EnvironmentCore:
             table[name] = {"tool": make(name), "description": described, "stub": STUBS.get(name, "plain")}
         table["FINAL"]["ends"] = True
         for name in ("FINAL_VAR", "help", "list_tools"):  # their work is done inside; FINAL_VAR says FINAL
-            table[name] = {"tool": make("FINAL"), "description": DOCS[name], "stub": STUBS[name]}
+            table[name] = {"tool": _done_inside, "description": DOCS[name], "stub": STUBS[name]}
         return table
 
     # -- before --------------------------------------------------------------------------------
 
-    def examine(self, code: str, isolation: Isolation) -> Ready | TurnResult:
+    def examine(self, code: Any, isolation: Isolation) -> Ready | TurnResult:
         """Code that may run, or a turn that is over before it began."""
+        if not isinstance(code, str):
+            raise RequestError(f"code must be text, not {type(code).__name__}")
         notes: list[str] = []
         if self.config.sanitize_unicode:
             repaired = sanitize_code_unicode(code)
@@ -100,51 +153,54 @@ class EnvironmentCore:
         if self.config.guard != "off":
             found = check(code, walled=isolation > Isolation.NONE)
             if found and self.config.guard == "enforce":
-                return self._refusal(explain(found, code), tuple(notes))
-            notes.extend(f"[guard-rails] line {one.line}, column {one.column}: {one.what}" for one in found)
-        return Ready(code, tuple(notes))
+                return self._refusal(explain(found, code), notes)
+            notes += [f"[guard-rails] line {one.line}, column {one.column}: {one.what}" for one in found[:MOST_NOTES]]
+            if len(found) > MOST_NOTES:
+                notes.append(f"[guard-rails] and {len(found) - MOST_NOTES} more")
+        return Ready(code, tuple(map(self._clean, notes)))
 
-    def _refusal(self, text: str, notes: tuple[str, ...]) -> TurnResult:
-        output = self._clean("\n".join([*notes, text]))
-        return TurnResult(
-            output=output, error=self._clean(text), turn=self.bench.turns, notes=notes, shown=self.count(output)
-        )
+    def _refusal(self, text: str, notes: list[str]) -> TurnResult:
+        text = self._clean(text)
+        if len(text) > self.config.output_cap:
+            text = f"{text[: self.config.output_cap]}\n... [{len(text) - self.config.output_cap} more characters]"
+        output = "\n".join([*map(self._clean, notes), text])
+        return self._result(output, error=text, turn=self.bench.turns, notes=tuple(notes))
+
+    def _result(self, output: str, **fields: Any) -> TurnResult:
+        size = measure(output, self.count)
+        return TurnResult(output=output, shown=size.tokens, shown_bytes=size.bytes, **fields)
 
     # -- after ---------------------------------------------------------------------------------
 
-    def needs_summary(self, turn: OpenTurn, result: SandboxResult) -> str | None:
+    def output_of(self, turn: OpenTurn, result: SandboxResult) -> str:
+        """All that a turn gave, fit to be shown, however long."""
+        return self._clean(compose_output(result, self._error(turn, result)))
+
+    def summary_question(self, output: str) -> str | None:
         """What to ask a model before the turn can be concluded; None: nothing, or there is none."""
-        output = self._clean(compose_output(result, self._error(turn, result)))
-        if len(output) <= self.config.output_cap or self.bench.llm is None:
+        if len(output) <= self.config.output_cap or self.bench.models.llm is None:
             return None
         return spilling.summary_request(self.bench.spill.summary, output, self.prompt)
 
     def conclude(
-        self, turn: OpenTurn, ready: Ready, result: SandboxResult, started: float, summary: str | None
+        self, turn: OpenTurn, ready: Ready, result: SandboxResult, output: str, summary: str | None
     ) -> TurnResult:
-        """The result of a turn. `summary` is what a model answered to `needs_summary`."""
-        self.bench.end_turn()
-        error = self._error(turn, result)
-        output = self._clean(compose_output(result, error))
+        """The result of a turn. `summary` is what a model answered to `summary_question`."""
+        error, answer = self._error(turn, result), turn.answer
         spilled = None
         if len(output) > self.config.output_cap:
-            spilled = f"out:{turn.number}"
-            output = self._spill(turn.number, output, summary)
-        if ready.notes:
-            output = "\n".join([*ready.notes, output])
-        answer = turn.answer
-        return TurnResult(
-            output=output,
+            output, spilled = self._spill(turn.number, output, summary)
+        return self._result(
+            "\n".join(part for part in (*ready.notes, output) if part),
             is_final=answer is not None,
             final_answer=None if answer is None else self._clean(answer.text),
             final_value=None if answer is None else self._clean_value(answer.value),
             error=None if error is None else self._clean(error),
-            elapsed_seconds=time.perf_counter() - started,
+            elapsed_seconds=time.perf_counter() - turn.started,
             turn=turn.number,
             spilled=spilled,
             notes=ready.notes,
             calls=tuple(turn.calls),
-            shown=self.count(output),
             result=result,
         )
 
@@ -153,13 +209,19 @@ class EnvironmentCore:
             return None
         return describe_failure(result)
 
-    def _spill(self, number: int, output: str, summary: str | None) -> str:
-        path = self.bench.spill.store(number, output)
+    def _spill(self, number: int, output: str, summary: str | None) -> tuple[str, str | None]:
+        """(what is shown in place of an output, its handle)."""
+        path: Path | OSError
+        try:
+            path = self.bench.spill.store(number, output)
+        except OSError as exc:  # a full disk must not cost the turn
+            path = exc
         if summary is not None:
             shown = self.bench.spill.summary = spilling.bounded_summary(self._clean(summary), self.prompt)
         else:
             shown = spilling.head_and_tail(output)
-        return spilling.compose(number, output, path, shown, self.prompt)
+        composed = spilling.compose(number, output, path, shown, self.prompt)
+        return composed, None if isinstance(path, OSError) else f"out:{number}"
 
     def _clean(self, text: str) -> str:
         return redact(text) if self.config.redact else text
@@ -170,6 +232,10 @@ class EnvironmentCore:
             return value
         if isinstance(value, str):
             return redact(value)
+        if isinstance(value, bytes):
+            return redact(value.decode("latin-1")).encode("latin-1")
+        if isinstance(value, RemoteObject):
+            return RemoteObject(value.type, redact(value.repr))
         if isinstance(value, dict):
             return {self._clean_value(key): self._clean_value(item) for key, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
@@ -183,7 +249,12 @@ class EnvironmentCore:
         lines = ["context: none"]
         if self.context is not None:
             lines = [f"context: {type(self.context).__name__} ({len(self.bench.sources.context.text)} characters)"]
-        shown = [f"  {name} ({kind})" for name, kind in variables.items() if name != "answer"]
+        # Names and types are the code's own: they may be as long as it likes, and say what it likes on many lines.
+        shown = [
+            f"  {name:.{LONGEST_NAME}} ({kind!s:.{LONGEST_NAME}})"
+            for name, kind in variables.items()
+            if name not in PLACED and name.isidentifier()
+        ]
         lines.append("variables:" if shown else "variables: none")
         lines.extend(shown[:MOST_VARIABLES_SHOWN])
         if len(shown) > MOST_VARIABLES_SHOWN:
@@ -191,9 +262,8 @@ class EnvironmentCore:
         if self.bench.spill.handles:
             lines.append(f"stored outputs: {', '.join(self.bench.spill.handles[-MOST_VARIABLES_SHOWN:])}")
         if self.bench.findings.all:
-            lines.append(
-                f"findings: {len(self.bench.findings.all)}, the last: {self.bench.findings.all[-1].content[:100]}"
-            )
+            last = " ".join(self.bench.findings.all[-1].content[:100].split())
+            lines.append(f"findings: {len(self.bench.findings.all)}, the last: {last}")
         lines.append(f"turns: {self.bench.turns}, looks: {self.bench.looks}")
         return self._clean("\n".join(lines))
 
@@ -207,7 +277,7 @@ class EnvironmentCore:
     def branch(self) -> EnvironmentCore:
         """For a branch of the session: the same so far, its own from here on."""
         bench = self.bench
-        core = EnvironmentCore(self.context, self.config, self.prompt, bench.tools, bench.llm, self.count)
+        core = EnvironmentCore(self.context, self.config, self.prompt, bench.tools, bench.models.llm, self.count)
         core.benches = self.benches
         core.take_over(self.to_data())
         return core
@@ -238,8 +308,11 @@ class EnvironmentCore:
                 raise ValueError("not a checkpoint of this version")
             head = json.loads(data[_CHECKPOINT.size : _CHECKPOINT.size + size])
             Findings.from_data(head["findings"])
-            _ = int(head["turns"]), int(head["looks"]), str(head["summary"]), head["outputs"].items()
-        except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+            _ = int(head["turns"]), int(head["looks"]), str(head["summary"])
+            head["outputs"] = {int(number): str(output) for number, output in head["outputs"].items()}
+        except (
+            struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
+        ) as exc:  # fmt: skip
             raise SnapshotError("these bytes are not a checkpoint", cause=str(exc)[:200]) from None
         text = None if self.context is None else self.bench.sources.context.text
         if head["context"] != (None if text is None else _digest(text)):
@@ -254,8 +327,13 @@ class EnvironmentCore:
         bench.findings.all[:] = Findings.from_data(data["findings"]).all
         bench.spill.clear()
         for number, output in data["outputs"].items():
-            bench.spill.store(int(number), str(output))
+            with suppress(OSError):  # as when it was made: one that cannot be stored is not there
+                bench.spill.store(int(number), output)
         bench.spill.summary = str(data["summary"])
+
+
+def _done_inside(*_: Any) -> None:
+    raise RequestError("there is nothing to be done by the host")
 
 
 def _digest(text: str) -> str:

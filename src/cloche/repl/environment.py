@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from typing import TYPE_CHECKING, Any
 
-from cloche.errors import PolicyError, RequestError
+from cloche.errors import PolicyError
 from cloche.factory import create_sandbox
 from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
+from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -50,21 +51,10 @@ class REPLEnvironment:
         for name in self._core.bench.names:
             if self._core.bench.is_async(name):
                 raise PolicyError(f"{name} is async", field="tools", remedy="use AsyncREPLEnvironment")
-        table = self._core.descriptions(self._function)
-        if sandbox is None:
-            limits = self._core.policy_options() if "policy" not in options else {}
-            sandbox = create_sandbox(**_chosen(backend), tools=table, **{**limits, **options})
-        elif backend is not None or options:
-            raise PolicyError("give a sandbox, or what one is made of, not both", field="sandbox")
-        else:
-            sandbox.add_tools(table)
-        self._take(sandbox)
+        self._sandbox = self._core.furnish(create_sandbox, sandbox, backend, options, self._function)
+        self._core.take(self._sandbox)
         self._begun = False
-
-    def _take(self, sandbox: SessionSandbox) -> None:
-        self._sandbox = sandbox
-        self._core.benches.put(sandbox.id, self._core.bench)
-        self._core.bench.sources.workspace = sandbox.files_now
+        self._turn = threading.Lock()
 
     def _function(self, name: str) -> Callable[..., Any]:
         benches = self._core.benches
@@ -87,21 +77,23 @@ class REPLEnvironment:
     # -- turns ---------------------------------------------------------------------------------
 
     def execute(self, code: str, *, timeout_ms: int | None = None) -> TurnResult:
-        """Run one turn. Whatever the code does, this returns."""
-        if not isinstance(code, str):
-            raise RequestError(f"code must be text, not {type(code).__name__}")
-        core, started = self._core, time.perf_counter()
+        """Run one turn. Whatever the code does, this returns. Turns of several threads wait for one another."""
+        core = self._core
         ready = core.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
-        self._begin()
-        turn = core.bench.begin_turn(ready.code)
-        try:
-            result = self._sandbox.execute(ready.code, timeout_ms=timeout_ms)
-        finally:
-            core.bench.end_turn()
-        question = core.needs_summary(turn, result)
-        return core.conclude(turn, ready, result, started, None if question is None else self._summarise(question))
+        refuse_reentry(self._sandbox.id)
+        with self._turn:
+            self._begin()
+            turn = core.bench.begin_turn(ready.code)
+            try:
+                result = self._sandbox.execute(ready.code, timeout_ms=core.time_for(timeout_ms))
+            finally:
+                turn.end()
+            output = core.output_of(turn, result)
+            question = core.summary_question(output)
+            summary = None if question is None else self._summarise(question)
+            return core.conclude(turn, ready, result, output, summary)
 
     def _begin(self) -> None:
         """Give the sandbox its context, once. A session that was lost has it again by itself."""
@@ -111,9 +103,10 @@ class REPLEnvironment:
 
     def _summarise(self, question: str) -> str | None:
         """A model that fails costs only its summary."""
-        assert self._core.bench.llm is not None
+        llm = self._core.bench.models.llm
+        assert llm is not None
         try:
-            answer = self._core.bench.llm(question)
+            answer = llm(question)
         except Exception:  # noqa: BLE001 - whatever a model's client raises
             return None
         return str(answer) if answer else None
@@ -138,9 +131,10 @@ class REPLEnvironment:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
         self._begin()
         branch = object.__new__(type(self))
+        branch._sandbox = self._sandbox.fork()
         branch._core = self._core.branch()
-        branch._begun = True
-        branch._take(self._sandbox.fork())
+        branch._core.take(branch._sandbox)
+        branch._begun, branch._turn = True, threading.Lock()
         return branch
 
     def checkpoint(self) -> bytes:
@@ -160,8 +154,10 @@ class REPLEnvironment:
 
     def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""
-        self._sandbox.destroy()
-        self._core.bench.spill.clear()
+        try:
+            self._sandbox.destroy()
+        finally:
+            self._core.bench.spill.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +166,3 @@ class REPLEnvironment:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _chosen(backend: str | None) -> dict[str, Any]:
-    return {} if backend is None else {"backend": backend}

@@ -35,6 +35,8 @@ class Findings:
         text = str(content)
         if len(text) > LONGEST:
             raise RequestError(f"the finding has {len(text)} characters; it may have {LONGEST}")
+        if not isinstance(tags, str | list | tuple | set | frozenset):
+            raise RequestError(f"tags must be a list of words, not {type(tags).__name__}")
         marked = tuple(str(tag)[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20])
         finding = Finding(len(self.all) + 1, text, marked, None if source is None else str(source)[:500], turn)
         self.all.append(finding)
@@ -50,5 +52,16 @@ class Findings:
 
     @classmethod
     def from_data(cls, data: list[dict[str, Any]]) -> Findings:
-        """From a checkpoint."""
-        return cls([Finding(**{**item, "tags": tuple(item["tags"])}) for item in data])
+        """From a checkpoint. TypeError, KeyError or ValueError for what was no such list."""
+        return cls(
+            [
+                Finding(
+                    id=int(item["id"]),
+                    content=str(item["content"]),
+                    tags=tuple(map(str, item["tags"])),
+                    source=None if item["source"] is None else str(item["source"]),
+                    turn=int(item["turn"]),
+                )
+                for item in data
+            ]
+        )

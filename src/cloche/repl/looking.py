@@ -15,18 +15,21 @@ if TYPE_CHECKING:
 
 DEFAULT_PEEK = 500
 MOST_ENTRIES = 100
+MOST_LINES_AROUND = 100_000
 NEAR_A_LINE = 200
 """Characters: a cut is moved to the end of a line when one is that near."""
 MOST_CHUNKS = 10_000
 
 
-def peek(sources: Sources, first: Any = None, n: Any = None, start: int = 0, lines: Any = None) -> str:
+def peek(sources: Sources, source: Any = None, n: Any = None, start: Any = 0, lines: Any = None) -> str:
     """A piece of a text: `peek(n)`, `peek(source, n, start)`, `peek(source, lines=(first, last))`."""
-    if isinstance(first, int) and not isinstance(first, bool):
-        first, n = (n if isinstance(n, str) else None), first  # also peek(n, source)
-    source = sources.find(first)
+    if isinstance(source, int) and not isinstance(source, bool):
+        if n is not None and not isinstance(n, str):
+            raise LookError(f"{source} is no source", remedy=f"peek(n={n}, start={source})")
+        source, n = n, source  # also peek(n, source)
+    found = sources.find(source)
     if lines is not None:
-        return source.lines(*_line_range(lines))
+        return found.lines(*_line_range(lines))
     n = DEFAULT_PEEK if n is None else n
     for name, value in (("n", n), ("start", start)):
         if isinstance(value, bool) or not isinstance(value, int):
@@ -34,30 +37,39 @@ def peek(sources: Sources, first: Any = None, n: Any = None, start: int = 0, lin
     if n < 0:
         raise LookError(f"n must not be negative: {n}", remedy=f"peek(start=-{-n}) shows the end")
     if start < 0:
-        start = max(len(source.text) + start, 0)
-    return source.text[start : start + n]
+        start = max(len(found.text) + start, 0)
+    return found.text[start : start + n]
 
 
 def grep(
     sources: Sources,
+    most: int,
     pattern: Any,
     source: Any = None,
     before: Any = 0,
     after: Any = 0,
     ignore_case: Any = True,
-    max_results: Any = 100,
+    max_results: Any = None,
 ) -> dict[str, Any]:
-    """Lines that match. When only the first argument names a text, it is the source and the second the pattern."""
+    """Lines that match, `most` of them at most. When only the first argument names a text, it is the source and the
+    second the pattern."""
     if isinstance(source, str) and sources.knows(pattern) and not sources.knows(source):
         pattern, source = source, pattern
     if not isinstance(pattern, str):
         raise LookError(f"pattern must be text, not {type(pattern).__name__}")
-    for name, value in (("before", before), ("after", after), ("max_results", max_results)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10_000:
-            raise LookError(f"{name} must be a whole number from 0 to 10000, not {value!r:.60}")
+    wanted = most if max_results is None else max_results
+    for name, value in (("before", before), ("after", after), ("max_results", wanted)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise LookError(f"{name} must be a whole number from 0 on, not {value!r:.60}")
+    wanted = min(wanted, most)
+    if (before + after) * wanted > MOST_LINES_AROUND:
+        raise LookError(
+            f"{before + after} lines around each of {wanted} hits are too much to hand over",
+            remedy=f"(before + after) * max_results may be {MOST_LINES_AROUND}; peek(lines=(first, last)) reads on",
+        )
     found: Source = sources.find(source)
     searcher = Searcher(pattern, ignore_case=bool(ignore_case))
-    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=max_results)
+    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=wanted)
     hits = [
         {
             "line": hit.line,
@@ -78,13 +90,21 @@ def grep(
     }
 
 
-def cuts(length: int, text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, int]]:
+def chunk_context(sources: Sources, n_chunks: Any = 4, overlap: Any = 200) -> list[Any]:
+    """Where each piece begins and ends; and the piece itself, where the code does not have the context as one text."""
+    text = sources.context.text
+    found = cuts(text, n_chunks, overlap)
+    return found if sources.context_is_text else [(start, end, text[start:end]) for start, end in found]
+
+
+def cuts(text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, int]]:
     """Where `chunk_context` cuts: nothing is left out, and joining what each adds gives the text again."""
     for name, value, least in (("n_chunks", n_chunks, 1), ("overlap", overlap, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value:
             raise LookError(f"{name} must be a whole number from {least} on, not {value!r:.60}")
     if n_chunks > MOST_CHUNKS:
         raise LookError(f"n_chunks may be {MOST_CHUNKS}")
+    length = len(text)
     ends: list[int] = []
     for number in range(1, n_chunks):
         end = length * number // n_chunks
@@ -92,7 +112,7 @@ def cuts(length: int, text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[
         ends.append(max(near + 1 if near >= 0 else end, ends[-1] if ends else 0))
     ends.append(length)
     starts = [0, *ends[:-1]]
-    found = [(max(start - overlap, 0) if start else 0, end) for start, end in zip(starts, ends, strict=True)]
+    found = [(max(start - overlap, 0), end) for start, end in zip(starts, ends, strict=True)]
     return [(start, end) for start, end in found if end > start] or [(0, length)]
 
 
@@ -119,8 +139,11 @@ def file_info(sources: Sources, path: str) -> dict[str, Any]:
     if inside is not None:
         return {"path": str(path), "type": "file", "size": len(inside), "extension": os.path.splitext(path)[1]}
     real = sources.resolve(path)
-    status = os.stat(real, follow_symlinks=False)
-    changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    try:
+        status = os.stat(real, follow_symlinks=False)
+        changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    except (OSError, OverflowError, ValueError) as exc:
+        raise LookError(f"{path} cannot be looked at", cause=str(exc)[:200]) from None
     return {
         "path": str(path),
         "type": "folder" if stat.S_ISDIR(status.st_mode) else "file",
@@ -159,8 +182,8 @@ def _line_range(lines: Any) -> tuple[int, int]:
         return lines, lines
     if isinstance(lines, str):
         first, _, last = lines.partition("-")
-        if first.strip().isdigit() and (last or first).strip().isdigit():
+        if len(lines) <= 40 and first.strip().isdecimal() and (last or first).strip().isdecimal():
             return int(first), int(last or first)
-    if isinstance(lines, tuple | list) and len(lines) == 2 and all(isinstance(number, int) for number in lines):
-        return int(lines[0]), int(lines[1])
+    if isinstance(lines, tuple | list) and len(lines) == 2 and all(type(number) is int for number in lines):
+        return lines[0], lines[1]
     raise LookError(f"lines must be a number or (first, last), not {lines!r:.60}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 MOST_CALLS = 64
 MOST_ITEMS = 50
 """Of a literal that a loop or comprehension goes over."""
+MOST_STEPS = 20_000
+"""Of the plan itself: loops in loops are not to be gone through at the host's expense."""
+LONGEST_TEXT = 10_000
+PLAIN = (str, bytes, int, float, complex, bool, type(None))
+"""What arrives as it was sent."""
 INDIRECT = frozenset({"eval", "exec", "globals", "locals", "vars", "getattr", "__import__", "__builtins__"})
 """With these, code calls what it does not name."""
 
@@ -39,6 +45,10 @@ class _Unknown(Exception):
     """Not to be known before the code runs."""
 
 
+class _TooLong(Exception):
+    """Planning would take longer than it saves."""
+
+
 def call_key(name: str, args: list[Any], kwargs: dict[str, Any]) -> str:
     """What makes two calls the same."""
     return f"{name}{args!r}{sorted(kwargs.items())!r}"
@@ -54,13 +64,10 @@ def plan(code: str, read_only: Collection[str], host: Collection[str]) -> list[P
         return []
     if not _is_plain(tree, read_only, host):
         return []
-    calls: list[PlannedCall] = []
+    planner = _Planner(read_only)
     try:
-        for call in _statements(tree.body, {}, read_only):
-            calls.append(call)
-            if len(calls) == MOST_CALLS:
-                break
-    except RecursionError:
+        calls = list(islice(planner.statements(tree.body, {}), MOST_CALLS))
+    except (RecursionError, _TooLong):
         return []
     return calls if len(calls) > 1 else []
 
@@ -84,61 +91,91 @@ def _is_plain(tree: ast.Module, read_only: Collection[str], host: Collection[str
     return True
 
 
-def _statements(body: list[ast.stmt], known: dict[str, Any], names: Collection[str]) -> Iterator[PlannedCall]:
-    for statement in body:
-        if isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign):
-            if statement.value is not None:
-                yield from _expression(statement.value, known, names)
-        elif isinstance(statement, ast.If | ast.While):
-            yield from _expression(statement.test, known, names)
-        elif isinstance(statement, ast.With):
-            for item in statement.items:
-                yield from _expression(item.context_expr, known, names)
-            yield from _statements(statement.body, known, names)
-        elif isinstance(statement, ast.Try):
-            yield from _statements(statement.body, known, names)
-        elif isinstance(statement, ast.For):
-            yield from _expression(statement.iter, known, names)
-            if not any(isinstance(node, ast.Break | ast.Continue | ast.Return) for node in ast.walk(statement)):
-                for values in _items(statement.target, statement.iter, known):
-                    yield from _statements(statement.body, {**known, **values}, names)
+class _Planner:
+    """Goes through code as it will run, as far as that is certain."""
 
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._steps = MOST_STEPS
 
-def _expression(node: ast.AST, known: dict[str, Any], names: Collection[str]) -> Iterator[PlannedCall]:
-    """In the order of evaluation, as far as it is certain that it is evaluated."""
-    if isinstance(node, ast.Lambda):
-        return
-    if isinstance(node, ast.BoolOp):
-        yield from _expression(node.values[0], known, names)
-        return
-    if isinstance(node, ast.IfExp):
-        yield from _expression(node.test, known, names)
-        return
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        yield from _comprehension(node, known, names)
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _expression(child, known, names)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
-        try:
-            args = tuple(_evaluate(item, known) for item in node.args)
-            kwargs = {_keyword(item): _evaluate(item.value, known) for item in node.keywords}
-        except _Unknown:
+    def statements(self, body: list[ast.stmt], known: dict[str, Any]) -> Iterator[PlannedCall]:
+        for statement in body:
+            self._step()
+            if isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign):
+                if statement.value is not None:
+                    yield from self._expression(statement.value, known)
+            elif isinstance(statement, ast.If | ast.While):
+                yield from self._expression(statement.test, known)
+            elif isinstance(statement, ast.With):
+                for item in statement.items:
+                    yield from self._expression(item.context_expr, known)
+                yield from self.statements(statement.body, known)
+            elif isinstance(statement, ast.Try):
+                yield from self.statements(statement.body, known)
+            elif isinstance(statement, ast.For):
+                yield from self._loop(statement, known)
+            elif isinstance(statement, ast.Raise):
+                return
+
+    def _loop(self, loop: ast.For, known: dict[str, Any]) -> Iterator[PlannedCall]:
+        yield from self._expression(loop.iter, known)
+        items = _items(loop.target, loop.iter, known)
+        if not items or not _goes_through(loop, items[0]):
             return
-        yield PlannedCall(node.func.id, args, kwargs)
+        for values in items:
+            yield from self.statements(loop.body, {**known, **values})
+
+    def _expression(self, node: ast.AST, known: dict[str, Any]) -> Iterator[PlannedCall]:
+        """In the order of evaluation, as far as it is certain that it is evaluated."""
+        self._step()
+        if isinstance(node, ast.Lambda):
+            return
+        if isinstance(node, ast.BoolOp):
+            yield from self._expression(node.values[0], known)
+            return
+        if isinstance(node, ast.IfExp):
+            yield from self._expression(node.test, known)
+            return
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            yield from self._comprehension(node, known)
+            return
+        for child in ast.iter_child_nodes(node):
+            yield from self._expression(child, known)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._names:
+            try:
+                args = tuple(_evaluate(item, known) for item in node.args)
+                kwargs = {_keyword(item): _evaluate(item.value, known) for item in node.keywords}
+            except _Unknown:
+                return
+            yield PlannedCall(node.func.id, args, kwargs)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, known: dict[str, Any]
+    ) -> Iterator[PlannedCall]:
+        first = node.generators[0]
+        yield from self._expression(first.iter, known)
+        if len(node.generators) > 1 or first.ifs or first.is_async:
+            return
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        for values in _items(first.target, first.iter, known):
+            for part in parts:
+                yield from self._expression(part, {**known, **values})
+
+    def _step(self) -> None:
+        self._steps -= 1
+        if self._steps < 0:
+            raise _TooLong
 
 
-def _comprehension(
-    node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, known: dict[str, Any], names: Collection[str]
-) -> Iterator[PlannedCall]:
-    first = node.generators[0]
-    yield from _expression(first.iter, known, names)
-    if len(node.generators) > 1 or first.ifs or first.is_async:
-        return
-    parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    for values in _items(first.target, first.iter, known):
-        for part in parts:
-            yield from _expression(part, {**known, **values}, names)
+def _goes_through(loop: ast.For, names: Collection[str]) -> bool:
+    """Whether every item has its turn, under the name that the loop gives it."""
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Break | ast.Continue | ast.Return):
+                return False
+            if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load):
+                return False
+    return True
 
 
 def _items(target: ast.expr, source: ast.expr, known: dict[str, Any]) -> list[dict[str, Any]]:
@@ -179,7 +216,7 @@ def _keyword(item: ast.keyword) -> str:
 
 def _evaluate(node: ast.AST, known: dict[str, Any]) -> Any:
     """The value of a literal, of the variable of a loop over literals, or of a text made of such."""
-    if isinstance(node, ast.Constant):
+    if isinstance(node, ast.Constant) and isinstance(node.value, PLAIN):
         return node.value
     if isinstance(node, ast.Name) and node.id in known:
         return known[node.id]
@@ -196,7 +233,10 @@ def _evaluate(node: ast.AST, known: dict[str, Any]) -> Any:
         if type(value) in (int, float):
             return -value
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(_evaluate(part, known)) for part in node.values)
+        text = "".join(str(_evaluate(part, known)) for part in node.values)
+        if len(text) > LONGEST_TEXT:
+            raise _Unknown
+        return text
     if isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
         value = _evaluate(node.value, known)
         if type(value) in (str, int):

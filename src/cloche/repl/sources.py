@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+import stat
+import threading
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cloche.errors import SourceError, WorkspaceFileError
 from cloche.repl.searching import Text
@@ -19,8 +21,9 @@ CONTEXT = "context"
 GUEST_WORKSPACE = "/app"
 HANDLE = re.compile(r"out:(\d{1,9})")
 MOST_OF_A_FILE = 1 << 30
-KEPT = 8
-"""Files whose text is kept while they do not change."""
+LONGEST_PATH = 4096
+KEPT, KEPT_BYTES = 8, 1 << 28
+"""Files whose text is kept while they do not change, and how much of it at most."""
 
 
 class Source:
@@ -40,23 +43,34 @@ class Source:
 
     def lines(self, first: int, last: int) -> str:
         """Lines by number, from 1, both ends included."""
-        return self.searchable.lines(max(first, 1), last)
+        text = self.searchable
+        return text.lines(max(first, 1), min(last, text.line_count)).replace("\r\n", "\n")
 
 
 class Sources:
     """What one workbench may look at."""
 
-    def __init__(self, roots: Iterable[str], stored: Callable[[int], str | None]) -> None:
-        """`stored` gives a stored output by its number."""
+    def __init__(
+        self,
+        roots: Iterable[str],
+        stored: Callable[[int], str | None],
+        number_of: Callable[[str], int | None] = lambda _: None,
+    ) -> None:
+        """`stored` gives a stored output by its number, `number_of` the number of one by the path of its file."""
         self.roots = [os.path.realpath(root) for root in roots]
         self.workspace: Callable[[], Workspace] | None = None
         """The files of the session, which belong to the code inside: nothing there is opened by its path."""
+        self.context_is_text = False
+        """The code inside has the very same text."""
         self._stored = stored
+        self._number_of = number_of
+        self._lock = threading.Lock()  # for what is kept
         self._context: Source | None = None
         self._files: dict[str, tuple[tuple[int, int], Source]] = {}
 
     def set_context(self, context: Any) -> None:
         """The text that is meant when none is named."""
+        self.context_is_text = isinstance(context, str)
         self._context = None if context is None else Source(CONTEXT, as_text(context))
 
     @property
@@ -77,9 +91,9 @@ class Sources:
             )
         if name == CONTEXT:
             return self.context
-        handle = HANDLE.fullmatch(name)
-        if handle:
-            return self._output(name, int(handle[1]))
+        number = self._output_number(name)
+        if number is not None:
+            return self._output(name, number)
         inside = self.in_workspace(name)
         return self._file(name) if inside is None else Source(name, inside.decode("utf-8", "replace"))
 
@@ -87,7 +101,7 @@ class Sources:
         """Whether this is the name of a text."""
         if not isinstance(name, str):
             return False
-        if name == CONTEXT or HANDLE.fullmatch(name):
+        if name == CONTEXT or self._output_number(name) is not None:
             return True
         try:
             if self.in_workspace(name) is not None:
@@ -98,18 +112,22 @@ class Sources:
 
     def is_file(self, name: str) -> bool:
         """Whether this names a file, and not the context or a stored output."""
-        return name != CONTEXT and HANDLE.fullmatch(name) is None and self.knows(name)
+        return name != CONTEXT and self._output_number(name) is None and self.knows(name)
+
+    def _output_number(self, name: str) -> int | None:
+        """Of a stored output, by its handle or by the path of its file."""
+        handle = HANDLE.fullmatch(name)
+        return int(handle[1]) if handle else self._number_of(name)
 
     def resolve(self, path: Any) -> str:
         """The real path of something under a root."""
-        if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path) or len(os.fspath(path)) > 4096:
+        if not _is_path(path):
             raise SourceError(
                 "this is neither a handle nor a path",
                 cause=f"{path!r:.80}",
                 remedy="a source is never the text itself: leave it out to search the context",
             )
-        given = os.fspath(path)
-        tried = [given] if os.path.isabs(given) else [os.path.join(root, given) for root in self.roots]
+        tried = [path] if os.path.isabs(path) else [os.path.join(root, path) for root in self.roots]
         for candidate in tried:
             real = os.path.realpath(candidate)
             if any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots):
@@ -117,7 +135,7 @@ class Sources:
                     return real
                 continue
         where = ", ".join(self.roots) or "none: REPLConfig(roots=[...]) names some"
-        raise SourceError(f"there is no {given!r:.200} that may be seen", cause=f"the roots are {where}")
+        raise SourceError(f"there is no {path!r:.200} that may be seen", cause=f"the roots are {where}")
 
     def in_workspace(self, path: Any) -> bytes | None:
         """A file of the session, by the path that the code inside gives it; None when there is none."""
@@ -131,7 +149,7 @@ class Sources:
 
     def workspace_path(self, path: Any) -> str | None:
         """A path relative to the workspace; None when it leads elsewhere."""
-        if self.workspace is None or not isinstance(path, str) or "\0" in path or len(path) > 4096:
+        if self.workspace is None or not _is_path(path):
             return None
         for base in (GUEST_WORKSPACE, str(self.workspace().root)):
             if path == base or path.startswith(base + "/"):
@@ -149,19 +167,30 @@ class Sources:
         try:
             with open(path, "rb", opener=_open_plain) as handle:
                 status = os.fstat(handle.fileno())
-                if status.st_size > MOST_OF_A_FILE:
-                    raise SourceError(f"{name} has {status.st_size} bytes; {MOST_OF_A_FILE} can be looked at")
+                if not stat.S_ISREG(status.st_mode):
+                    raise SourceError(f"{name!r:.200} is not a plain file")
                 mark = (status.st_mtime_ns, status.st_size)
-                kept = self._files.get(path)
+                with self._lock:
+                    kept = self._files.get(path)
                 if kept is not None and kept[0] == mark:
                     return kept[1]
-                source = Source(name, handle.read().decode("utf-8", "replace"))
+                data = handle.read(MOST_OF_A_FILE + 1)  # it may grow meanwhile, or have no size at all
+                if len(data) > MOST_OF_A_FILE:
+                    raise SourceError(f"{name!r:.200} has more than the {MOST_OF_A_FILE} bytes that can be looked at")
+                whole = mark[1] == len(data) and os.fstat(handle.fileno()).st_mtime_ns == mark[0]
         except OSError as exc:
-            raise SourceError(f"{name} cannot be read", cause=exc.strerror) from None
-        self._files[path] = (mark, source)
-        while len(self._files) > KEPT:
-            del self._files[next(iter(self._files))]
+            raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
+        source = Source(name, data.decode("utf-8", "replace"))
+        if whole:  # what changed while it was read is read again the next time
+            self._keep(path, mark, source)
         return source
+
+    def _keep(self, path: str, mark: tuple[int, int], source: Source) -> None:
+        with self._lock:
+            self._files.pop(path, None)
+            self._files[path] = (mark, source)
+            while len(self._files) > KEPT or sum(size for (_, size), _ in self._files.values()) > KEPT_BYTES:
+                del self._files[next(iter(self._files))]
 
 
 def as_text(context: Any) -> str:
@@ -176,6 +205,17 @@ def as_text(context: Any) -> str:
         return json.dumps(context, ensure_ascii=False, indent=1, default=str)
     except (TypeError, ValueError, RecursionError):
         return str(context)
+
+
+def _is_path(given: Any) -> TypeGuard[str]:
+    """Whether a file could have such a name."""
+    if not isinstance(given, str) or "\0" in given or len(given) > LONGEST_PATH:
+        return False
+    try:
+        os.fsencode(given)  # of lone surrogates, only those that stand for a byte
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _open_plain(path: str, flags: int) -> int:

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import weakref
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,13 +38,20 @@ class Spill:
         """Where they lie: for this session alone."""
         if self._own is None:
             base = Path(self._given) if self._given is not None else Path(tempfile.mkdtemp(prefix="cloche-outputs-"))
-            self._own = base / self.session_id
-            self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
+            own = base / self.session_id
+            own.mkdir(mode=0o700, parents=True)  # a folder that is there already is somebody else's
+            self._own = own
+            self._remove = weakref.finalize(self, _remove, base if self._given is None else own, os.getpid())
         return self._own
 
     def store(self, turn: int, text: str) -> Path:
-        """Keep an output whole. The oldest give way to it; one that is over the quota by itself is cut at its end."""
-        data = text.encode("utf-8", "surrogatepass")[: self._quota]
+        """Keep an output whole. The oldest give way to it; one that is over the quota by itself is cut at its end.
+
+        OSError where it cannot be written.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) > self._quota:
+            data = data[: self._quota].decode("utf-8", "ignore").encode()
         while self._sizes and sum(self._sizes.values()) + len(data) > self._quota:
             oldest, _ = self._sizes.popitem(last=False)
             self._path(oldest).unlink(missing_ok=True)
@@ -60,9 +68,16 @@ class Spill:
         if turn not in self._sizes:
             return None
         try:
-            return self._path(turn).read_bytes().decode("utf-8", "surrogatepass")
+            with open(self._path(turn), "rb", opener=_private) as handle:
+                return handle.read(self._quota).decode("utf-8", "surrogatepass")
         except (OSError, UnicodeDecodeError):
             return None
+
+    def number_of(self, path: str) -> int | None:
+        """The turn whose output lies in the file of that name."""
+        if self._own is None or not path.startswith(f"{self._own}/"):
+            return None
+        return next((turn for turn in self._sizes if path == str(self._path(turn))), None)
 
     @property
     def handles(self) -> list[str]:
@@ -70,12 +85,12 @@ class Spill:
         return [f"out:{turn}" for turn in self._sizes]
 
     def clear(self) -> None:
-        """Remove them all."""
+        """Remove them all. Those of an environment that nobody closed go with it, or with the process."""
         self._sizes.clear()
         self.summary = ""
-        own, self._own = self._own, None
-        if own is not None:
-            shutil.rmtree(own if self._given is not None else own.parent, ignore_errors=True)
+        if self._own is not None:
+            self._own = None
+            self._remove()
 
     def _path(self, turn: int) -> Path:
         return self.folder / f"turn_{turn}.txt"
@@ -108,16 +123,25 @@ def bounded_summary(answer: str, prompt: PromptConfig) -> str:
     return "\n".join(map(_cut, lines))[: prompt.summary_tokens * 4]
 
 
-def compose(turn: int, text: str, path: Path, summary: str, prompt: PromptConfig) -> str:
-    """What takes the place of a stored output: head, summary, and how to see more."""
+def compose(turn: int, text: str, path: Path | OSError, summary: str, prompt: PromptConfig) -> str:
+    """What takes the place of a stored output: head, summary, and how to see more (or why it cannot be seen)."""
     lines = text.count("\n") + (not text.endswith("\n"))
     head = f"[Output: {len(text)} characters, {lines} lines, stored as out:{turn} ({path})]"
+    if isinstance(path, OSError):
+        head = f"[Output: {len(text)} characters, {lines} lines; it could not be stored: {path.strerror}]"
+        return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - 1)}"
     footer = f'[To see more: peek("out:{turn}"), peek("out:{turn}", lines=(1, 40)), grep("pattern", "out:{turn}")]'
-    room = max(prompt.max_output_preview - len(head) - len(footer) - 2, 80)
-    if len(summary) > room:
-        keep = room // 2 - 3
-        summary = f"{summary[:keep]}\n...\n{summary[-keep:]}"
-    return f"{head}\n{summary}\n{footer}"
+    return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - len(footer) - 2)}\n{footer}"
+
+
+def _fit(summary: str, room: int) -> str:
+    keep = max(room, 80) // 2 - 3
+    return summary if len(summary) <= max(room, 80) else f"{summary[:keep]}\n...\n{summary[-keep:]}"
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a child of the process that made it leaves it alone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cut(line: str) -> str:

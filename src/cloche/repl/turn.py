@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cloche.errors import RequestError
+
 if TYPE_CHECKING:
+    from cloche.repl.ahead import Ahead, Slot
     from cloche.repl.tokens import Tokens
     from cloche.result import SandboxResult
+
+LONGEST_ERROR = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +25,58 @@ class HostCall:
     arguments: str
     """Shortened."""
     characters: int
-    """Of what it gave back."""
+    """Of what it gave back, as it is printed."""
+    bytes: int
+    tokens: Tokens
+    """What that costs a model, if all of it is printed."""
     failed: str | None
     seconds: float
     ahead: bool = False
     """It was made before the code asked for it, beside others."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """The last word of a turn."""
+
+    text: str
+    value: Any = None
+
+
+class OpenTurn:
+    """What happens in one turn, until it is over."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.started = time.perf_counter()
+        self.calls: list[HostCall] = []
+        self.answer: Answer | None = None
+        self.ahead: Ahead | None = None
+        self.under_way: list[Ahead] = []
+        """Batches that somebody waits for."""
+        self.over = False
+        self._lock = threading.Lock()
+
+    def conclude_with(self, answer: Answer) -> None:
+        """The first answer is the last word, whoever comes with another."""
+        with self._lock:
+            if self.over or self.answer is not None:
+                raise RequestError("the turn has its answer already" if self.answer else "the turn is over")
+            self.answer = answer
+
+    def while_it_lasts(self, slot: Slot) -> Any:
+        """What a call of a batch gives; nobody waits for more of them when the turn is over."""
+        if self.over:
+            raise RequestError("the turn is over")
+        return slot.result()
+
+    def end(self) -> None:
+        """From now on nothing is begun for it, and nothing counts any more."""
+        with self._lock:
+            self.over = True
+        for ahead in (self.ahead, *self.under_way):
+            if ahead is not None:
+                ahead.forget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +98,7 @@ class TurnResult:
     calls: tuple[HostCall, ...] = ()
     shown: Tokens | None = None
     """What `output` costs a model, and by which count."""
+    shown_bytes: int = 0
     result: SandboxResult | None = field(default=None, repr=False)
     """What the sandbox said; None when the code was not run."""
 
@@ -70,6 +125,8 @@ def describe_failure(result: SandboxResult) -> str | None:
     if exception is None:
         return result.error
     text = f"{exception.type}: {exception.message}".rstrip(": ")
+    if len(text) > LONGEST_ERROR:  # the whole of it is in `result`
+        text = f"{text[:LONGEST_ERROR]}... [{len(text) - LONGEST_ERROR} more]"
     lines = result.code.splitlines()
     if exception.line is not None and 0 < exception.line <= len(lines):
         text += f" (line {exception.line}: {lines[exception.line - 1].strip()[:120]})"

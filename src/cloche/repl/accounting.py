@@ -1,0 +1,54 @@
+"""What a call gave back, as a model would be shown it: in characters, bytes and tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cloche.repl.tokens import Tokens
+
+if TYPE_CHECKING:
+    from cloche.repl.tokens import TokenCounter
+
+COUNTED = 50_000
+"""Characters of one result whose tokens are counted; of a longer one the rest is taken to be like its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of one text."""
+
+    characters: int
+    bytes: int
+    tokens: Tokens
+
+
+def measure(text: str, count: TokenCounter) -> Size:
+    """How much a text is."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if len(text) <= COUNTED:
+        return Size(len(text), size, count(text))
+    sample = count(text[:COUNTED])
+    return Size(len(text), size, Tokens(sample.number * len(text) // COUNTED, sample.encoding, estimated=True))
+
+
+def as_printed(name: str, value: Any) -> str:
+    """What `print` shows of the result of a host function."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if name == "grep":
+        return "\n".join(_hit(hit) for hit in value["hits"])
+    if name == "list_dir":
+        return "\n".join(entry["name"] for entry in value["entries"])
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - an object of the user's tool; the wall will say that it cannot pass
+        return ""
+
+
+def _hit(hit: dict[str, Any]) -> str:
+    line = hit["line"]
+    around = [f"{line - len(hit['before']) + n}- {text}" for n, text in enumerate(hit["before"])]
+    return "\n".join([*around, f"{line}: {hit['text']}", *(f"{line + 1 + n}- {t}" for n, t in enumerate(hit["after"]))])

@@ -1,0 +1,79 @@
+"""`llm_call` and `llm_batch`: the model that the user of a workbench gave."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from cloche.errors import RequestError
+from cloche.repl.ahead import SIDE_BY_SIDE, Ahead
+from cloche.repl.planning import PlannedCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cloche.repl.turn import OpenTurn
+
+MOST_PROMPTS = 1000
+
+
+class Models:
+    """What is asked goes out of the house: `clean` masks secrets in it first."""
+
+    def __init__(self, llm: Callable[..., Any] | None, clean: Callable[[str], str]) -> None:
+        self.llm = llm
+        self.is_async = inspect.iscoroutinefunction(llm)
+        self._clean = clean
+
+    def call(self, prompt: Any, context_slice: Any = None, **options: Any) -> Any:
+        """One prompt; an awaitable where the model is one."""
+        if self.llm is None:
+            raise RequestError("there is no model here", remedy="REPLEnvironment(..., llm=...) gives one")
+        text = str(prompt) if context_slice is None else f"{prompt}\n\n{context_slice}"
+        return self.llm(self._clean(text), **options)
+
+    def batch(self, turn: OpenTurn, prompts: Any, **options: Any) -> Any:
+        """Many, side by side; the answers in order. When the turn is over, no more are asked."""
+        if not isinstance(prompts, list | tuple):
+            raise RequestError(f"prompts must be a list, not {type(prompts).__name__}")
+        if len(prompts) > MOST_PROMPTS:
+            raise RequestError(f"there are {len(prompts)} prompts; a batch may have {MOST_PROMPTS}")
+        if self.is_async:
+            return self._await_batch(prompts, options)
+        calls = [PlannedCall("llm_call", (prompt, number)) for number, prompt in enumerate(prompts)]
+        failed: list[BaseException] = []
+
+        def ask(call: PlannedCall) -> Any:
+            if failed:
+                raise failed[0]
+            try:
+                return self.call(call.args[0], **options)
+            except BaseException as exc:
+                failed.append(exc)
+                raise
+
+        batch = Ahead(calls, ask)
+        turn.under_way.append(batch)
+        return [turn.while_it_lasts(slot) for slot in batch.slots]
+
+    async def _await_batch(self, prompts: Sequence[Any], options: dict[str, Any]) -> list[Any]:
+        answers: list[Any] = [None] * len(prompts)
+        failed: list[Exception] = []
+        room = anyio.Semaphore(SIDE_BY_SIDE)
+
+        async def ask(number: int, prompt: str) -> None:
+            async with room:
+                try:
+                    answers[number] = await self.call(prompt, **options)
+                except Exception as exc:  # noqa: BLE001 - raised again below: nobody wants a group of one
+                    failed.append(exc)
+                    group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for number, prompt in enumerate(prompts):
+                group.start_soon(ask, number, prompt)
+        if failed:
+            raise failed[0]
+        return answers
