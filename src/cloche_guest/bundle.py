@@ -34,6 +34,7 @@ MODULES = (
     "tracebacks",
     "bridges",
     "display",
+    "cell_objects",
     "pickling",
     "pieces",
     "state",
@@ -114,7 +115,7 @@ PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = (
-    "values", "context_tools", "display", "pickling", "pieces", "state", "text_state",
+    "values", "context_tools", "display", "cell_objects", "pickling", "pieces", "state", "text_state",
     "guarded.objects", "guarded.builtins",
 )  # fmt: skip
 DOCUMENTED = ("bridges", "context_tools", "display", "workbench")

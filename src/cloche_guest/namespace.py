@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
+def is_variable(name: Any) -> bool:
+    """Whether a name may be one of the user's: neither Python's own, nor that of the last value."""
+    return type(name) is str and name != "_" and not (name.startswith("__") and name.endswith("__"))
+
+
 class Exit:
     """`exit` and `quit` without `site`."""
 
@@ -87,8 +92,4 @@ class Namespace:
 
     def user_names(self) -> list[str]:
         """Variables of the user, in the order in which they were made."""
-        return [
-            name
-            for name in list(self.names)
-            if type(name) is str and name not in self.reserved and name != "_" and not name.startswith("__")
-        ]
+        return [name for name in list(self.names) if is_variable(name) and name not in self.reserved]

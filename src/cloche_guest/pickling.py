@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from cloche_guest.cell_objects import Apply, quiet_class, reduce_dispatch, reducers
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
 PROTOCOL = 5  # the first whose buffers may travel apart from the stream
-
-
-class Apply:
-    """Pickles as ``eval(source)``: nothing of ours needs to be importable where a state is read."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def __call__(self, *args: Any) -> Any:
-        return eval(self._source)(*args)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return eval, (self._source,)
 
 
 _FUNCTION = type(lambda: 0)
@@ -54,10 +43,11 @@ _KEPT = (
 )
 
 
-def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[Any], Any] | None = None) -> Any:
-    """A pickler that takes functions of cells; where the interpreter has cloudpickle, also classes.
+def picklers(names: dict[str, Any]) -> Callable[..., Any]:
+    """Makes picklers that take functions of cells; where the interpreter has cloudpickle, also classes.
 
-    `names` are the live variables, `buffer_callback` as for `pickle.Pickler`.
+    `names` are the live variables. What it gives is called with a file and, for large buffers, a callback as
+    `pickle.Pickler` takes it.
     """
     import pickle
 
@@ -66,18 +56,30 @@ def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[
     except ImportError:
         Base = pickle.Pickler  # noqa: N806 - a class
     has_classes = Base is not pickle.Pickler
-    cells: set[int] = set()  # those of functions that were met: these fill them again
+    by_type = reducers()
 
     class CellPickler(Base):  # type: ignore[misc]  # which of the two is known here only
+        def __init__(self, file: Any, buffer_callback: Callable[[Any], Any] | None = None) -> None:
+            Base.__init__(self, file, PROTOCOL, buffer_callback=buffer_callback)
+            self.cells: set[int] = set()  # those of functions that were met: these fill them again
+
         def reducer_override(self, obj: Any) -> Any:
             kind = type(obj)
-            if kind is _FUNCTION and obj.__globals__ is names:
-                cells.update(map(id, obj.__closure__ or ()))
-                return _reduce_function(obj, names)
-            if kind is _CELL and id(obj) in cells:
+            if kind is _FUNCTION:
+                if obj.__globals__ is names:
+                    self.cells.update(map(id, obj.__closure__ or ()))
+                    return _reduce_function(obj, names)
+                dispatch = reduce_dispatch(obj)
+                if dispatch is not None:
+                    return dispatch
+            reduce = by_type.get(kind)
+            if reduce is not None:
+                return reduce(obj)
+            if kind is _CELL and id(obj) in self.cells:
                 return _make_cell, ()
             if has_classes:
-                return Base.reducer_override(self, obj)
+                reduction = Base.reducer_override(self, obj)
+                return quiet_class(obj, reduction) if issubclass(kind, type) else reduction
             if issubclass(kind, type) and obj.__module__ == "__main__":
                 raise pickle.PicklingError(
                     "the class %s was made in a cell; it can be saved where cloudpickle is installed beside the "
@@ -85,7 +87,7 @@ def make_pickler(buffer: Any, names: dict[str, Any], buffer_callback: Callable[[
                 )
             return NotImplemented
 
-    return CellPickler(buffer, PROTOCOL, buffer_callback=buffer_callback)
+    return CellPickler
 
 
 def _reduce_function(function: Any, names: dict[str, Any]) -> tuple[Any, ...]:

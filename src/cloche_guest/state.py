@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import sys
 
-from cloche_guest.pickling import Apply, make_pickler, reference
+from cloche_guest.cell_objects import Apply
+from cloche_guest.namespace import is_variable
+from cloche_guest.pickling import picklers, reference
 from cloche_guest.pieces import Stream, cut, digests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Callable, Iterator
+
+    MakePickler = Callable[[Stream, Callable[[Any], bool]], Any]
 
 LEAST_BUFFER = 1 << 14
 MOST_REMEMBERED = 250_000
@@ -33,13 +37,13 @@ class StateError(ValueError):
 class _Entry:
     """Variables that are saved together."""
 
-    def __init__(self, names: list[str], values: list[Any], variables: dict[str, Any]) -> None:
+    def __init__(self, names: list[str], values: list[Any], make_pickler: MakePickler) -> None:
         self.names = names
         self.values = values
         self.types: list[str] = []
         self.buffers: list[tuple[bool, list[Any]]] = []
         stream = Stream()
-        pickler = make_pickler(stream, variables, self._keep)
+        pickler = make_pickler(stream, self._keep)
         pickler.dump(values)
         self.pieces = stream.pieces()
         self.objects: dict[int, tuple[int, Any]] | None = None  # None: too many of them
@@ -66,10 +70,12 @@ def save(
     names: dict[str, Any], wanted: list[str], limit: int, held: frozenset[str] = frozenset()
 ) -> tuple[dict[str, Any], list[Any]]:
     """(what there is, the pieces to send). `held` are digests of pieces that the host has."""
+    make_pickler = picklers(names)
     skipped: list[list[str]] = []
     entries: list[_Entry] = []
-    for name in wanted:
-        made = _try_entry([name], [names.get(name)], names)
+    # As they are now: code of one that is saved may change the others.
+    for name, value in [(name, names[name]) for name in wanted]:
+        made = _try_entry([name], [value], make_pickler)
         if isinstance(made, _Entry):
             entries.append(made)
         else:
@@ -77,7 +83,7 @@ def save(
     total = 0
     sent: list[Any] = []
     listed: list[dict[str, Any]] = []
-    for entry in _join_shared(entries, names):
+    for entry in _join_shared(entries, make_pickler):
         size = entry.size()
         if total + size > limit:
             text = "%d bytes; the snapshot may hold %d, and has %d" % (size, limit, total)
@@ -92,32 +98,53 @@ def load(
     names: dict[str, Any], listed: Any, data: bytes | bytearray, reserved: dict[str, Any]
 ) -> tuple[list[str], list[list[str]]]:
     """Put saved variables back. ([names], [name, reason] of those that could not be read here)."""
-    import pickle
-
     _check(listed, len(data))
     restored: list[str] = []
     failed: list[list[str]] = []
-    for entry_names, stream, buffers in _cut_out(listed, memoryview(data)):
-        try:
-            values = pickle.loads(stream, buffers=buffers)
-            if type(values) is not list or len(values) != len(entry_names):
-                raise StateError("the saved state is damaged")
-        except KeyboardInterrupt:  # the deadline
-            raise
-        except BaseException as exc:
-            failed.extend([name, _reason(exc)] for name in entry_names)
-            continue
-        for name, value in zip(entry_names, values):
-            if name not in reserved:
-                names[name] = value
-                restored.append(name)
+    pending = list(_cut_out(listed, memoryview(data)))
+    while pending:
+        again: list[_Parts] = []
+        before = len(restored)
+        for parts in pending:
+            values = _read(parts)
+            if isinstance(values, list):
+                for name, value in zip(parts.names, values):
+                    if is_variable(name) and name not in reserved:
+                        names[name] = value
+                        restored.append(name)
+            elif isinstance(values, (NameError, AttributeError)):
+                again.append(parts)  # its own code, which runs when it is read, may need a variable that comes later
+            else:
+                failed.extend([name, _reason(values)] for name in parts.names)
+        if len(restored) == before:
+            failed.extend([name, parts.trouble] for parts in again for name in parts.names)
+            break
+        pending = again
     return restored, failed
 
 
-def _try_entry(names: list[str], values: list[Any], variables: dict[str, Any]) -> _Entry | str:
+def _read(parts: _Parts) -> list[Any] | BaseException:
+    """The values of an entry, or what its reading raised."""
+    import pickle
+
+    try:
+        # Copies of its own: one small array that is kept must not hold the whole state in memory.
+        buffers = [bytes(part) if readonly else bytearray(part) for readonly, part in parts.buffers]
+        values = pickle.loads(parts.stream, buffers=buffers)
+        if type(values) is not list or len(values) != len(parts.names):
+            raise StateError("the saved state is damaged")
+    except KeyboardInterrupt:  # the deadline
+        raise
+    except BaseException as exc:
+        parts.trouble = _reason(exc)
+        return exc.with_traceback(None)
+    return values
+
+
+def _try_entry(names: list[str], values: list[Any], make_pickler: MakePickler) -> _Entry | str:
     """An entry, or why there is none: the objects' own code runs here."""
     try:
-        entry = _Entry(names, [_to_save(value) for value in values], variables)
+        entry = _Entry(names, [_to_save(value) for value in values], make_pickler)
         entry.types = [str(type(value).__name__)[:100] for value in values]
         return entry
     except KeyboardInterrupt:  # the deadline
@@ -138,7 +165,7 @@ def _to_save(value: Any) -> Any:
 # -- what is shared ------------------------------------------------------------------------------
 
 
-def _join_shared(entries: list[_Entry], names: dict[str, Any]) -> list[_Entry]:
+def _join_shared(entries: list[_Entry], make_pickler: MakePickler) -> list[_Entry]:
     """Entries of which no two share an object that can change."""
     if len(entries) < 2:
         return entries
@@ -165,7 +192,7 @@ def _join_shared(entries: list[_Entry], names: dict[str, Any]) -> list[_Entry]:
             continue
         together = [entries[number] for number in members]
         values = [value for entry in together for value in entry.values]
-        made = _try_entry([name for entry in together for name in entry.names], values, names)
+        made = _try_entry([name for entry in together for name in entry.names], values, make_pickler)
         if isinstance(made, _Entry):
             made.types = [kind for entry in together for kind in entry.types]
         # An object may let itself be written once only: better apart than not at all.
@@ -247,21 +274,29 @@ def _check(listed: Any, size: int) -> None:
         raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
 
 
-def _cut_out(listed: Any, data: memoryview) -> Iterator[tuple[list[str], memoryview, list[Any]]]:
-    """(names, stream, buffers) of each entry."""
+class _Parts:
+    """An entry that is to be read."""
+
+    def __init__(self, names: list[str], stream: memoryview, buffers: list[tuple[bool, memoryview]]) -> None:
+        self.names = names
+        self.stream = stream
+        self.buffers = buffers
+        self.trouble = ""
+
+
+def _cut_out(listed: Any, data: memoryview) -> Iterator[_Parts]:
+    """The parts of each entry."""
     at = 0
+
+    def take(sizes: list[int]) -> memoryview:
+        nonlocal at
+        start, at = at, at + sum(sizes)
+        return data[start:at]
+
     for entry in listed:
-        size = sum(entry["stream"])
-        stream = data[at : at + size]
-        at += size
-        buffers: list[Any] = []
-        for buffer in entry["buffers"]:
-            size = sum(buffer["pieces"])
-            part = data[at : at + size]
-            # A copy of its own: one small array that is kept must not hold the whole state in memory.
-            buffers.append(bytes(part) if buffer["readonly"] else bytearray(part))
-            at += size
-        yield entry["names"], stream, buffers
+        stream = take(entry["stream"])
+        buffers = [(buffer["readonly"] is True, take(buffer["pieces"])) for buffer in entry["buffers"]]
+        yield _Parts(entry["names"], stream, buffers)
 
 
 def _reason(exc: BaseException) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from cloche_guest.pickling import make_pickler
+from cloche_guest.cell_objects import Apply
+from cloche_guest.namespace import is_variable
+from cloche_guest.pickling import picklers
 from cloche_guest.pieces import LARGE, Stream
 
 TYPE_CHECKING = False
@@ -34,7 +36,8 @@ def save(
 
     Without `partial` all or nothing: the text is None when anything fails, and the one entry says why.
     """
-    chosen = [name for name in wanted if not is_left_out(name, names[name])]
+    # As they are now: code of one that is saved may change the others.
+    chosen = {name: names[name] for name in wanted if not is_left_out(name, names[name])}
     try:
         text = _encode(names, chosen)
     except KeyboardInterrupt:  # the deadline
@@ -52,12 +55,12 @@ def save(
 
 
 def _save_what_can_be(
-    names: dict[str, Any], chosen: list[str], limit: int
+    names: dict[str, Any], chosen: dict[str, Any], limit: int
 ) -> tuple[list[bytes] | None, list[list[str]]]:
     errors: list[list[str]] = []
     sizes: dict[str, int] = {}
-    for name in chosen:
-        why = _measure(names, name, sizes)
+    for name, value in chosen.items():
+        why = _measure(names, name, value, sizes)
         if why is not None:
             errors.append([name, why])
     # The smallest first: one large variable costs only itself.
@@ -69,15 +72,16 @@ def _save_what_can_be(
             kept.append(name)
         else:
             errors.append([name, _too_large(sizes[name], total, limit)])
-    kept.sort(key=chosen.index)
+    left = frozenset(kept)
+    kept = [name for name in chosen if name in left]
     while True:
         try:
-            text = _encode(names, kept)
+            text = _encode(names, {name: chosen[name] for name in kept})
         except KeyboardInterrupt:
             raise
         except BaseException as exc:  # each could be written alone: an object with a will of its own
             errors.extend([name, reason(exc)] for name in kept)
-            return _encode(names, []), errors
+            return _encode(names, {}), errors
         size = sum(map(len, text))
         if size <= limit or not kept:
             return (text, errors) if size <= limit else (None, errors)
@@ -86,10 +90,10 @@ def _save_what_can_be(
         errors.append([largest, _too_large(sizes[largest], size - sizes[largest], limit)])
 
 
-def _measure(names: dict[str, Any], name: str, sizes: dict[str, int]) -> str | None:
+def _measure(names: dict[str, Any], name: str, value: Any, sizes: dict[str, int]) -> str | None:
     """Why a variable cannot be saved, if so."""
     try:
-        sizes[name] = sum(map(len, _encode(names, [name])))
+        sizes[name] = sum(map(len, _encode(names, {name: value})))
     except KeyboardInterrupt:
         raise
     except BaseException as exc:
@@ -103,11 +107,14 @@ def _too_large(size: int, beside: int, limit: int) -> str:
 
 def load(names: dict[str, Any], text: str | bytes | bytearray, reserved: dict[str, Any]) -> list[str]:
     """Put saved variables back, all or none. Their names."""
+    before = frozenset(names)
     try:
         found = _unpickle(text.encode("utf-8", "replace") if isinstance(text, str) else text)
     except (KeyboardInterrupt, BadState):  # the deadline; or it was not even read
         raise
     except BaseException as exc:
+        for name in [name for name in names if name not in before]:
+            del names[name]
         if isinstance(exc, ModuleNotFoundError):
             raise BadState("the state needs the package %s, which is not installed here" % (exc.name,)) from None
         raise BadState("the state is damaged, or was made elsewhere: %s" % reason(exc, True)) from None
@@ -115,7 +122,7 @@ def load(names: dict[str, Any], text: str | bytes | bytearray, reserved: dict[st
         raise BadState("the state holds %s, not variables by their names" % type(found).__name__)
     restored = []
     for name, value in found.items():
-        if name not in reserved and not name.startswith("__"):
+        if is_variable(name) and name not in reserved:
             names[name] = value
             restored.append(name)
     return restored
@@ -184,11 +191,33 @@ class _Stream(Stream):
         return Stream.write(self, data)
 
 
-def _encode(names: dict[str, Any], chosen: list[str]) -> list[bytes]:
+class _Bound:
+    """A variable that is there for the code of those after it while they are read: a hash, a constructor."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self._name, self._value = name, value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _bind, (self._name, self._value)
+
+
+_bind = Apply(
+    "(lambda name, value: (__import__('sys').modules['__main__'].__dict__.setdefault(name, value), value)[1])"
+)
+
+
+def _encode(names: dict[str, Any], values: dict[str, Any]) -> list[bytes]:
     """Pieces of base64, to be sent one after the other."""
     stream = _Stream()
-    make_pickler(stream, names).dump({name: names[name] for name in chosen})
+    if any(_has_code(type(value)) for value in values.values()):
+        values = {name: _Bound(name, value) for name, value in values.items()}
+    picklers(names)(stream).dump(values)
     return list(_in_base64(_packed(stream.pieces())))
+
+
+def _has_code(kind: Any) -> bool:
+    """Whether a variable of this type may bring code of a cell along: a function, a class, or an object of one."""
+    return issubclass(kind, (type, type(_has_code))) or kind.__module__ == "__main__"
 
 
 def _in_base64(parts: Iterator[bytes]) -> Iterator[bytes]:
