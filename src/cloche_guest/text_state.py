@@ -15,7 +15,7 @@ from cloche_guest.pieces import LARGE, Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Iterator
+    from typing import Any, Generator, Iterator
 
 MAGIC = b"\x04\x22\x4d\x18"
 PLAIN_FRAME = MAGIC + b"\x60\x70\x73"  # independent blocks of up to 4 MB, no sums; the last byte checks the two before
@@ -276,7 +276,10 @@ def _unpickle(text: bytes | bytearray) -> Any:
             self.left = self.left[size:]
             return size
 
-    return pickle.Unpickler(io.BufferedReader(Unpacked(), CHUNK)).load()
+    try:
+        return pickle.Unpickler(io.BufferedReader(Unpacked(), CHUNK)).load()
+    finally:
+        chunks.close()  # a class is garbage only when somebody looks for cycles; the text must not wait for that
 
 
 def _from_base64(text: bytes | bytearray) -> Iterator[bytes]:
@@ -296,7 +299,7 @@ def _decoded(text: memoryview) -> bytes:
         raise BadState("the state is not base64: %s" % exc) from None
 
 
-def _unpacked(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _unpacked(parts: Iterator[bytes]) -> Generator[bytes, None, None]:
     first = b""
     for part in parts:
         first += part
