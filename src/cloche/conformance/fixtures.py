@@ -29,11 +29,12 @@ def run_on(metafunc: pytest.Metafunc, default: tuple[str, ...]) -> None:
         return
     only = metafunc.definition.get_closest_marker("cloche_only")
     names = chosen_backends(metafunc.config) or default
-    metafunc.parametrize("cloche_backend", [_parameter(metafunc, name) for name in names])
+    metafunc.parametrize("cloche_backend", [backend_parameter(metafunc, name) for name in names])
     metafunc.parametrize("cloche_api", only.args if only is not None else APIS)
 
 
-def _parameter(metafunc: pytest.Metafunc, name: str) -> Any:
+def backend_parameter(metafunc: pytest.Metafunc, name: str) -> Any:
+    """A value for `cloche_backend`: skipped where the backend lacks what the behaviour is about."""
     missing = sorted(_needed(metafunc.definition) - find_backend(name).capabilities)
     reason = f"the {name} backend does not have {', '.join(missing)}"
     return pytest.param(name, marks=[pytest.mark.skip(reason=reason)] if missing else [])
