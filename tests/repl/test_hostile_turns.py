@@ -236,6 +236,16 @@ def test_names_of_builtins_are_back_in_the_next_turn(env):
     assert env.execute("FINAL('x')").final_answer == "x"
 
 
+@pytest.mark.parametrize("wall", ["inprocess", "jail"])
+def test_a_key_like_dunder_dict_is_refused_in_process_and_plain_data_behind_a_wall(wall):
+    with REPLEnvironment("", backend=wall) as env:
+        result = env.execute("row = {'__dict__': 5}\nrow['__dict__']")
+        if wall == "jail":
+            assert result.output == "5"
+        else:
+            assert "__dict__" in str(result.error)
+
+
 # -- redaction -----------------------------------------------------------------------------------
 
 

@@ -101,6 +101,64 @@ def test_list_dir_and_file_info_see_the_root(sources, root):
         looking.list_dir(sources, "/etc")
 
 
+def test_roots_may_lie_in_each_other_be_links_or_be_missing(root, tmp_path):
+    os.symlink(root, tmp_path / "link")
+    found = Sources([str(tmp_path / "link"), str(root / "deep"), str(root), str(tmp_path / "missing")], lambda _: None)
+    assert found.roots.folders == [str(root), str(root / "deep"), str(tmp_path / "missing")]
+    for name in ("more.txt", "deep/more.txt", str(tmp_path / "link" / "deep" / "more.txt")):
+        assert found.find(name).text == "more"
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "/dev/stdin", "deep"])
+def test_only_plain_files_are_read(root, name):
+    os.mkfifo(root / "pipe")
+    found = Sources([str(root), "/dev"], lambda _: None)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(SourceError, match=r"plain file|directory"):
+        found.find(name)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert looking.file_info(found, name)["type"] in ("other", "folder")
+
+
+def test_a_folder_that_becomes_a_link_between_two_looks_is_not_followed(sources, root, monkeypatch):
+    (root.parent / "outside").mkdir()
+    (root.parent / "outside" / "more.txt").write_text("secret")
+    resolve = sources.roots.resolve
+
+    def resolve_and_swap(path):
+        real = resolve(path)
+        (root / "deep").rename(root / "was")
+        os.symlink(root.parent / "outside", root / "deep")
+        return real
+
+    monkeypatch.setattr(sources.roots, "resolve", resolve_and_swap)
+    with pytest.raises(SourceError, match="cannot be read"):
+        sources.find("deep/more.txt")
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_within_bounds_and_not_kept(sources, root, monkeypatch):
+    monkeypatch.setattr("cloche.repl.sources.MOST_OF_A_FILE", 10)
+    (root / "log.txt").write_text("0123456789")
+    assert sources.find("log.txt").text == "0123456789"
+    with open(root / "log.txt", "a") as log:
+        log.write("more")
+    with pytest.raises(SourceError, match="more than the 10 bytes"):
+        sources.find("log.txt")
+
+
+def test_what_is_kept_of_files_is_bounded(sources, root, monkeypatch):
+    monkeypatch.setattr("cloche.repl.sources.KEPT_BYTES", 100)
+    for number in range(5):
+        (root / f"{number}.txt").write_text("x" * 60)
+        sources.find(f"{number}.txt")
+    assert len(sources._files) == 1
+
+
+def test_list_dir_without_a_path_names_the_roots(root):
+    with REPLEnvironment("", {"roots": [root]}, backend="native") as env:
+        assert env.execute("print(list_dir())").output == f"{root}/"
+
+
 @pytest.mark.parametrize("length", [0, 1, 7, 1019, 5000])
 @pytest.mark.parametrize("n_chunks", [1, 3, 20])
 @pytest.mark.parametrize("overlap", [0, 5, 10_000])
@@ -121,6 +179,13 @@ def test_cuts_lose_nothing(length, n_chunks, overlap):
 )
 def test_a_context_of_any_kind_can_be_looked_at(context, text):
     assert as_text(context) == text
+
+
+@pytest.mark.parametrize("context", [b"by\xfftes\n" * 30, ["a", "b", "c"], {"k": [1, "\u00fc"]}, 5, "", "x\ud800y"])
+def test_pieces_of_a_context_of_any_kind_make_its_text(context):
+    with REPLEnvironment(context, backend="native") as env:
+        joined = env.execute("print(ascii(''.join(c['text'] for c in chunk_context(3, overlap=0))))").output
+    assert joined == ascii(as_text(context))
 
 
 def test_files_of_the_workspace_are_seen_by_the_paths_that_the_code_gives_them():

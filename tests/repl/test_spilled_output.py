@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
@@ -56,9 +57,17 @@ def test_every_hint_of_the_footer_can_be_typed(env):
 
 def test_the_order_of_the_seed_works_for_grep(env):
     env.execute("for n in range(3000): print('row', n)")
-    path = next(iter(Path(env.config.spill_dir).iterdir())) / "turn_1.txt"
     assert env.execute("print(grep('out:1', 'row 77$'))").output == "78: row 77"
-    assert path.exists()
+
+
+def test_the_path_of_a_stored_output_is_a_source_too(env):
+    env.execute("for n in range(3000): print('row', n)")
+    path = next(iter(Path(env.config.spill_dir).iterdir())) / "turn_1.txt"
+    assert env.execute(f"print(peek('{path}', 5), grep('{path}', 'row 77$'), grep('row 77$', '{path}'))").output == (
+        "row 0 78: row 77 78: row 77"
+    )
+    (path.parent / "turn_2.txt").write_text("not an output of this session")
+    assert "SourceError" in str(env.execute(f"peek('{path.parent}/turn_2.txt')").error)
 
 
 def test_a_model_keeps_a_rolling_summary():
@@ -125,3 +134,57 @@ def test_what_a_model_is_asked_is_bounded_whatever_it_said_before():
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n" * 19, "\n" * 100])
 def test_any_text_has_a_head_and_a_tail(text):
     assert len(head_and_tail(text).splitlines()) <= 21
+
+
+def test_an_output_that_cannot_be_stored_costs_no_turn(tmp_path):
+    (tmp_path / "file").write_text("")
+    with REPLEnvironment("", {"spill_dir": str(tmp_path / "file" / "folder")}, backend="native") as env:
+        result = env.execute("print('x' * 9000)")
+        assert result.spilled is None
+        assert "could not be stored: Not a directory" in result.output
+        assert len(result.output) <= PROMPT.max_output_preview
+        assert env.execute("1 + 1").output == "2"
+
+
+def test_an_output_over_the_quota_is_cut_between_characters(tmp_path):
+    spill = Spill(str(tmp_path), 101)
+    spill.store(1, "\u00fc" * 100)
+    assert spill.read(1) == "\u00fc" * 50
+
+
+def test_a_link_in_place_of_a_stored_output_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    spill = Spill(str(tmp_path / "outputs"), 1000)
+    path = spill.store(1, "output")
+    path.unlink()
+    path.symlink_to(tmp_path / "secret")
+    assert spill.read(1) is None
+    path.with_suffix(".new").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic link"):
+        spill.store(1, "overwritten")
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_a_folder_that_somebody_else_made_is_not_used(tmp_path):
+    spill = Spill(str(tmp_path), 1000)
+    (tmp_path / spill.session_id).mkdir()
+    with pytest.raises(FileExistsError):
+        spill.store(1, "output")
+
+
+def test_outputs_of_an_environment_that_nobody_closed_go_with_it():
+    spill = Spill(None, 1000)
+    folder = spill.store(1, "output").parent.parent
+    assert folder.exists()
+    del spill
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_hundreds_of_spilling_turns_stay_within_the_quota(tmp_path):
+    with REPLEnvironment("", {"spill_dir": str(tmp_path), "spill_quota_bytes": 50_000}, backend="native") as env:
+        for _ in range(100):
+            env.execute("print('x' * 9000)")
+        (folder,) = tmp_path.iterdir()
+        assert sum(file.stat().st_size for file in folder.iterdir()) <= 50_000
+        assert "there is no stored output" in str(env.execute("peek('out:1')").error)

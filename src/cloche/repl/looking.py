@@ -116,37 +116,45 @@ def cuts(text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, in
     return [(start, end) for start, end in found if end > start] or [(0, length)]
 
 
-def list_dir(sources: Sources, path: str = ".") -> dict[str, Any]:
-    """What is in a folder of the workspace or under a root; folders first."""
+def list_dir(sources: Sources, path: Any = ".") -> dict[str, Any]:
+    """What is in a folder of the workspace or under a root; folders first. Without a path, the roots as well."""
     inside = sources.workspace_path(path)
     if inside is not None:
         found = _workspace_entries(sources, inside)
-        if found or os.path.normpath(inside or ".") == ".":
+        if os.path.normpath(inside or ".") == ".":
+            found += [{"name": root, "path": root, "is_dir": True, "size": None} for root in sources.roots.folders]
             return {"total": len(found), "entries": found[:MOST_ENTRIES]}
-    real = sources.resolve(path)
+        if found:
+            return {"total": len(found), "entries": found[:MOST_ENTRIES]}
+    real = sources.roots.resolve(path)
     try:
-        with os.scandir(real) as entries:
-            found = [_entry(entry) for entry in entries]
+        descriptor = sources.roots.open(real)
+        try:
+            with os.scandir(descriptor) as entries:
+                found = [_entry(real, entry) for entry in entries]
+        finally:
+            os.close(descriptor)
     except OSError as exc:
-        raise LookError(f"{path} cannot be listed", cause=exc.strerror) from None
+        raise LookError(f"{path!r:.200} cannot be listed", cause=exc.strerror) from None
     found.sort(key=lambda entry: (not entry["is_dir"], entry["name"]))
     return {"total": len(found), "entries": found[:MOST_ENTRIES]}
 
 
-def file_info(sources: Sources, path: str) -> dict[str, Any]:
+def file_info(sources: Sources, path: Any) -> dict[str, Any]:
     """What is known of a file of the workspace, or of a file or folder under a root."""
     inside = sources.in_workspace(path)
     if inside is not None:
-        return {"path": str(path), "type": "file", "size": len(inside), "extension": os.path.splitext(path)[1]}
-    real = sources.resolve(path)
+        return {"path": path, "type": "file", "size": len(inside), "extension": os.path.splitext(path)[1]}
+    real = sources.roots.resolve(path)
     try:
         status = os.stat(real, follow_symlinks=False)
         changed = datetime.fromtimestamp(status.st_mtime, UTC)
     except (OSError, OverflowError, ValueError) as exc:
-        raise LookError(f"{path} cannot be looked at", cause=str(exc)[:200]) from None
+        raise LookError(f"{path!r:.200} cannot be looked at", cause=str(exc)[:200]) from None
+    kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}
     return {
-        "path": str(path),
-        "type": "folder" if stat.S_ISDIR(status.st_mode) else "file",
+        "path": path,
+        "type": kinds.get(stat.S_IFMT(status.st_mode), "other"),
         "size": status.st_size,
         "modified": changed.isoformat(timespec="seconds"),
         "extension": os.path.splitext(real)[1],
@@ -167,14 +175,14 @@ def _workspace_entries(sources: Sources, folder: str) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda entry: (not entry["is_dir"], entry["name"]))
 
 
-def _entry(entry: os.DirEntry[str]) -> dict[str, Any]:
+def _entry(folder: str, entry: os.DirEntry[str]) -> dict[str, Any]:
     is_dir = entry.is_dir(follow_symlinks=False)
     try:
         size = None if is_dir else entry.stat(follow_symlinks=False).st_size
     except OSError:
         size = None
     name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"name": name, "path": entry.path, "is_dir": is_dir, "size": size}
+    return {"name": name, "path": os.path.join(folder, entry.name), "is_dir": is_dir, "size": size}
 
 
 def _line_range(lines: Any) -> tuple[int, int]:

@@ -7,9 +7,10 @@ import os
 import re
 import stat
 import threading
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from cloche.errors import SourceError, WorkspaceFileError
+from cloche.repl.roots import Roots, is_path
 from cloche.repl.searching import Text
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ CONTEXT = "context"
 GUEST_WORKSPACE = "/app"
 HANDLE = re.compile(r"out:(\d{1,9})")
 MOST_OF_A_FILE = 1 << 30
-LONGEST_PATH = 4096
 KEPT, KEPT_BYTES = 8, 1 << 28
 """Files whose text is kept while they do not change, and how much of it at most."""
 
@@ -57,7 +57,7 @@ class Sources:
         number_of: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         """`stored` gives a stored output by its number, `number_of` the number of one by the path of its file."""
-        self.roots = [os.path.realpath(root) for root in roots]
+        self.roots = Roots(roots)
         self.workspace: Callable[[], Workspace] | None = None
         """The files of the session, which belong to the code inside: nothing there is opened by its path."""
         self.context_is_text = False
@@ -106,7 +106,7 @@ class Sources:
         try:
             if self.in_workspace(name) is not None:
                 return True
-            return os.path.isfile(self.resolve(name))
+            return os.path.isfile(self.roots.resolve(name))
         except SourceError:
             return False
 
@@ -118,24 +118,6 @@ class Sources:
         """Of a stored output, by its handle or by the path of its file."""
         handle = HANDLE.fullmatch(name)
         return int(handle[1]) if handle else self._number_of(name)
-
-    def resolve(self, path: Any) -> str:
-        """The real path of something under a root."""
-        if not _is_path(path):
-            raise SourceError(
-                "this is neither a handle nor a path",
-                cause=f"{path!r:.80}",
-                remedy="a source is never the text itself: leave it out to search the context",
-            )
-        tried = [path] if os.path.isabs(path) else [os.path.join(root, path) for root in self.roots]
-        for candidate in tried:
-            real = os.path.realpath(candidate)
-            if any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots):
-                if os.path.exists(real):
-                    return real
-                continue
-        where = ", ".join(self.roots) or "none: REPLConfig(roots=[...]) names some"
-        raise SourceError(f"there is no {path!r:.200} that may be seen", cause=f"the roots are {where}")
 
     def in_workspace(self, path: Any) -> bytes | None:
         """A file of the session, by the path that the code inside gives it; None when there is none."""
@@ -149,7 +131,7 @@ class Sources:
 
     def workspace_path(self, path: Any) -> str | None:
         """A path relative to the workspace; None when it leads elsewhere."""
-        if self.workspace is None or not _is_path(path):
+        if self.workspace is None or not is_path(path):
             return None
         for base in (GUEST_WORKSPACE, str(self.workspace().root)):
             if path == base or path.startswith(base + "/"):
@@ -163,9 +145,9 @@ class Sources:
         return Source(name, text)
 
     def _file(self, name: str) -> Source:
-        path = self.resolve(name)
+        path = self.roots.resolve(name)
         try:
-            with open(path, "rb", opener=_open_plain) as handle:
+            with open(path, "rb", opener=lambda *_: self.roots.open(path)) as handle:
                 status = os.fstat(handle.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise SourceError(f"{name!r:.200} is not a plain file")
@@ -205,19 +187,3 @@ def as_text(context: Any) -> str:
         return json.dumps(context, ensure_ascii=False, indent=1, default=str)
     except (TypeError, ValueError, RecursionError):
         return str(context)
-
-
-def _is_path(given: Any) -> TypeGuard[str]:
-    """Whether a file could have such a name."""
-    if not isinstance(given, str) or "\0" in given or len(given) > LONGEST_PATH:
-        return False
-    try:
-        os.fsencode(given)  # of lone surrogates, only those that stand for a byte
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _open_plain(path: str, flags: int) -> int:
-    """Not through a link that was put there meanwhile, and never waiting for a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
