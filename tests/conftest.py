@@ -17,6 +17,9 @@ settings.load_profile("cloche")
 # A run that was started in the background ignores Ctrl-C, and so would every program that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# With nohup it is the same with a hang-up. A handler is not inherited: we stay deaf to it, and our programs are not.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 # A daemon of whoever runs the tests is none of their business; tests that want one start their own.
 os.environ["CLOCHE_DAEMON_SOCKET"] = "/nonexistent/daemon.sock"
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import struct
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,6 @@ _VERSION = 2
 _HEAD = struct.Struct(">4sBI")
 _MOST_HEAD = 1 << 26
 """Bytes: names of a million variables. What a program reads of a stranger's file has to end somewhere."""
-_LANES = 2  # hashing is all that is done side by side
 _LEAST_HELD = 1 << 12
 """Bytes. It is not worth asking whether a smaller piece has changed."""
 
@@ -57,7 +54,7 @@ class SnapshotPiece:
     def digest(self) -> str:
         """SHA-256 of the bytes that are held here, whatever the guest said of them."""
         if self._digest is None:
-            self._digest = hashlib.sha256(self.data).hexdigest()
+            self._digest = _sha256(self.data).hexdigest()
         return self._digest
 
 
@@ -116,6 +113,8 @@ class Snapshot:
 
     def to_bytes(self) -> bytes:
         """A portable form: a head that says what there is, then the pieces, each once."""
+        import json
+
         places: dict[str, int] = {}
         kept: list[SnapshotPiece] = []
         _digest_all(list(self.pieces()))
@@ -140,7 +139,7 @@ class Snapshot:
             ],
         }
         text = json.dumps(head, separators=(",", ":")).encode()
-        digest = hashlib.sha256(text).digest()
+        digest = _sha256(text).digest()
         return b"".join((_HEAD.pack(_MAGIC, _VERSION, len(text)), digest, text, *(piece.data for piece in kept)))
 
     @classmethod
@@ -202,16 +201,30 @@ def disassemble(entries: Iterable[SnapshotEntry]) -> list[dict[str, Any]]:
     ]
 
 
+def _sha256(data: bytes | memoryview) -> Any:
+    import hashlib  # a library of its own: most programs never save anything
+
+    return hashlib.sha256(data)
+
+
 def _digest_all(pieces: list[SnapshotPiece]) -> None:
     """Have all digests. Hashing leaves the interpreter free, so that two may go on side by side."""
     if sum(len(piece) for piece in pieces) < 1 << 23:
         return  # each is found when it is asked for
-    with ThreadPoolExecutor(_LANES) as lanes:
-        for _ in lanes.map(lambda piece: piece.digest, pieces):
-            pass
+
+    def work(some: list[SnapshotPiece]) -> None:
+        for piece in some:
+            piece.digest  # noqa: B018 - it is kept
+
+    beside = threading.Thread(target=work, args=(pieces[1::2],), name="cloche-digests")
+    beside.start()
+    work(pieces[::2])
+    beside.join()
 
 
 def _read(data: memoryview) -> dict[str, Any]:
+    import json
+
     magic, version, size = _HEAD.unpack_from(data)
     if magic != _MAGIC:
         raise ValueError("they do not begin as one")
@@ -221,7 +234,7 @@ def _read(data: memoryview) -> dict[str, Any]:
         raise ValueError(f"its head has {size} bytes")
     at = _HEAD.size + 32
     text = bytes(data[at : at + size])
-    if hashlib.sha256(text).digest() != bytes(data[_HEAD.size : at]):
+    if _sha256(text).digest() != bytes(data[_HEAD.size : at]):
         raise ValueError("its head is damaged")
     head = json.loads(text)
     at += size
