@@ -12,6 +12,7 @@ from cloche.session import replies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Protocol
 
     from cloche.isolation import Isolation
@@ -22,13 +23,22 @@ if TYPE_CHECKING:
     from cloche.session.channel import Counted
     from cloche.session.machine import Finished
     from cloche.session.output import OutputSink
-    from cloche.session.workspace import Delta, Workspace
+    from cloche.session.workspace import Delta
+
+    class Files(Protocol):
+        """What a cell may have changed."""
+
+        @property
+        def root(self) -> Path: ...
+        @property
+        def private(self) -> bool: ...
+        def after_cell(self) -> Delta: ...
 
     class Place(Protocol):
         """Where a cell ran: a channel, or this process."""
 
         @property
-        def workspace(self) -> Workspace: ...
+        def workspace(self) -> Files: ...
         @property
         def isolation(self) -> Isolation: ...
         @property

@@ -56,7 +56,6 @@ class InlineGuest:
         """Run a cell in this thread."""
         session, kernel = self._session, self.kernel()
         session.cell_call(code, live=listener is not None)
-        kernel.workspace.before_cell()
         said = kernel.run_cell(code, session.cells, started, limit_ms, listener, serve)
         if kernel.trouble is not None:
             raise kernel.trouble

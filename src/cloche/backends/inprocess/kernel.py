@@ -18,6 +18,7 @@ from cloche.isolation import Isolation
 from cloche.session import replies
 from cloche.session.channel import NOTHING_COUNTED, Counted
 from cloche.session.output import OutputSink
+from cloche.session.workspace import NOTHING
 from cloche_guest.bridges import BridgeError
 from cloche_guest.cells import compile_cell
 from cloche_guest.context_tools import bind as bind_context_tools
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from cloche.result import Display
     from cloche.session.actions import Stream
     from cloche.session.live import LiveSession
-    from cloche.session.workspace import Workspace
+    from cloche.session.workspace import Delta, Workspace
     from cloche_guest.cells import Cell
 
     Listener = Callable[[Stream, str], object]
@@ -53,6 +54,17 @@ class InlineNamespace(Namespace):
     def __init__(self, found: dict[str, Any]) -> None:
         self.names = {"__name__": "__main__", "__builtins__": found}
         self.reserved = {}
+
+
+class _Untouched:
+    """A workspace that cells do not reach, since the guards refuse what opens files: looking would be in vain."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.root = workspace.root
+        self.private = workspace.private
+
+    def after_cell(self) -> Delta:
+        return NOTHING
 
 
 class InlineKernel:
@@ -77,6 +89,7 @@ class InlineKernel:
         self._display_room = 0
         self._shown = Displays(self._take_display)
         self._shown.limit = policy.display_max_bytes
+        self.workspace = _Untouched(session.folder.workspace)
         self._mark = f" of session {session.number}>"
         self._named: deque[str] = deque()
         self._context: Any = _UNBOUND
@@ -340,10 +353,6 @@ class InlineKernel:
             linecache.cache.pop(self._named.popleft(), None)
 
     # -- what a result is built of --------------------------------------------------------------
-
-    @property
-    def workspace(self) -> Workspace:
-        return self._session.folder.workspace
 
     def counted(self) -> Counted:
         return NOTHING_COUNTED
