@@ -201,7 +201,15 @@ class Daemon:
                 await anyio.sleep(0.02)
 
 
-def _write_private(path: Any, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
-    with open(descriptor, "w") as handle:
-        handle.write(text)
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all: somebody may wait for it to appear."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        with open(descriptor, "w") as handle:
+            handle.write(text)
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
