@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from tests.stores.conftest import Opener, Time
@@ -179,6 +180,27 @@ def test_what_was_deleted_on_condition_can_be_created_anew(store: Store) -> None
     assert store.get("k", owner=ME).data == b"2"
 
 
+@pytest.mark.parametrize("version", ["", "\ud800", b"1", 1])
+def test_a_condition_that_is_no_version_is_refused_and_not_passed_over(store: Store, version: Any) -> None:
+    store.put("k", b"1", owner=ME)
+    with pytest.raises(RequestError, match="if_match"):
+        store.put("k", b"2", owner=ME, if_match=version)
+    with pytest.raises(RequestError, match="if_match"):
+        store.delete("k", owner=ME, if_match=version)
+    assert store.get("k", owner=ME).data == b"1"
+
+
+@pytest.mark.parametrize("data", ["text", 5, [1, 2], None])
+def test_what_is_not_bytes_is_refused(store: Store, data: Any) -> None:
+    with pytest.raises(RequestError, match="bytes"):
+        store.put("k", data, owner=ME)
+
+
+def test_a_beginning_that_no_key_has_is_refused(store: Store) -> None:
+    with pytest.raises(RequestError, match="UTF-8"):
+        store.list(owner=ME, prefix="\ud800")
+
+
 def test_conditions_exclude_each_other(store: Store) -> None:
     with pytest.raises(RequestError, match="exclude"):
         store.put("k", b"", owner=ME, if_match="v", if_none_match=True)
@@ -267,8 +289,8 @@ def test_what_has_expired_is_neither_changed_nor_in_the_way(store: Store, time: 
     assert store.get("k", owner=ME).data == b"3"
 
 
-@pytest.mark.parametrize("ttl", [0, -1, float("nan")])
-def test_a_time_to_live_that_is_none_is_refused(store: Store, ttl: float) -> None:
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 10**400, True, "5"])
+def test_a_time_to_live_that_is_none_is_refused(store: Store, ttl: Any) -> None:
     with pytest.raises(RequestError, match="ttl"):
         store.put("k", b"", owner=ME, ttl=ttl)
 

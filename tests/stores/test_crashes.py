@@ -116,6 +116,54 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
         assert store.collect().leftovers == 0
 
 
+def test_a_change_that_was_made_is_not_said_to_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the value before is removed after the switch; when that fails, it is a leftover and nothing more."""
+
+    def fail(*_: object) -> None:
+        raise OSError("no")
+
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.put("k", b"before" * 10_000, owner="me")
+        with monkeypatch.context() as patched:
+            patched.setattr("cloche.stores.blobs.BlobFolder.remove", fail)
+            store.put("k", b"after" * 10_000, owner="me")
+            assert store.get("k", owner="me").data == b"after" * 10_000
+            assert store.delete("k", owner="me")
+        assert store.collect().leftovers == 2
+
+
+def test_a_full_disk_can_be_emptied_again(tmp_path: Path) -> None:
+    """Really full: in a file system of its own, where there is the right to mount one."""
+    code = """
+import os, sys
+from cloche.errors import StoreError
+from cloche.stores import EmbeddedStore
+
+store, kept = EmbeddedStore(sys.argv[1] + "/store"), 0
+try:
+    while True:
+        store.put(f"k{kept}", os.urandom(500_000), owner="me")
+        kept += 1
+except StoreError as exc:
+    assert "make room" in exc.remedy, exc
+assert all(len(store.get(f"k{n}", owner="me").data) == 500_000 for n in range(kept))
+for number in range(kept):
+    assert store.delete(f"k{number}", owner="me")
+store.put("again", os.urandom(500_000), owner="me")
+print("emptied", kept > 2)
+"""
+    mounted = 'mount -t tmpfs -o size=6m none "$1" && exec "$2" -c "$3" "$1"'
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, "sh", tmp_path, sys.executable, code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("no file system can be mounted here")
+    assert done.stdout == "emptied True\n", done.stderr
+
+
 def test_a_store_that_was_opened_before_a_fork_works_on_both_sides(tmp_path: Path) -> None:
     code = """
 import os, sys

@@ -7,17 +7,21 @@ when they switch, and a writer looks under that lock whether its file is still t
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from cloche.errors import DamagedEntryError, StoreError
+from cloche.errors import ClocheError, DamagedEntryError, StoreError
 from cloche.paths import private_folder
 from cloche.stores.blobs import BlobFolder
 from cloche.stores.interface import Collected, Condition, Entry, Held, Quota, Store, Stored
+
+T = TypeVar("T")
 
 INLINE_BYTES = 32 << 10
 """Smaller values lie in the row."""
@@ -34,6 +38,8 @@ CREATE INDEX by_expiry ON entries (expires) WHERE expires IS NOT NULL;
 """
 _COLUMNS = "key, owner, version, size, sha256, written, expires"
 _ROWS, _LOCK = "entries.sqlite", "opening.lock"
+_MAKE_ROOM = "make room on the disk, or delete entries"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _PATIENCE = 30.0
 _ATTEMPTS = 20
 
@@ -66,6 +72,9 @@ class EmbeddedStore(Store):
     # -- the interface -------------------------------------------------------------------------
 
     def _put(self, entry: Entry, data: bytes, condition: Condition) -> Entry:
+        return self._with_room(lambda: self._write(entry, data, condition))
+
+    def _write(self, entry: Entry, data: bytes, condition: Condition) -> Entry:
         apart = entry.size > INLINE_BYTES
         if apart:  # what would be refused need not be written first
             with self._reading() as rows:
@@ -115,6 +124,9 @@ class EmbeddedStore(Store):
             return _one(rows, key, owner)
 
     def _delete(self, key: str, owner: str, version: str | None, now: float) -> bool:
+        return self._with_room(lambda: self._remove(key, owner, version, now))
+
+    def _remove(self, key: str, owner: str, version: str | None, now: float) -> bool:
         with self._writing() as rows:
             before = _one(rows, key, owner)
             alive = before is not None and not before.has_expired(now)
@@ -137,26 +149,59 @@ class EmbeddedStore(Store):
             return _held(rows, owner, "", self._clock())
 
     def collect(self) -> Collected:
+        expired = self._with_room(self._remove_expired)
+        leftovers, freed = self._blobs.sweep()
+        freed += sum(size for _, _, size in expired if size <= INLINE_BYTES)
+        files = self._remove_unused()
+        known = {(self._blobs.folder_of(owner), sha256) for owner, sha256, _ in expired}
+        self._checkpoint()
+        return Collected(
+            len(expired),
+            leftovers + sum((folder, sha256) not in known for folder, sha256, _ in files),
+            freed + sum(size for _, _, size in files),
+        )
+
+    def _remove_expired(self) -> list[tuple[str, str, int]]:
+        """(owner, digest, size) of each entry."""
         now = self._clock()
         with self._writing() as rows:
             gone = rows.execute("SELECT owner, sha256, size FROM entries WHERE expires <= ?", (now,)).fetchall()
             rows.execute("DELETE FROM entries WHERE expires <= ?", (now,))
-        expired = {(self._blobs.folder_of(owner), sha256) for owner, sha256, _ in gone}
-        leftovers, freed = self._blobs.sweep()
-        freed += sum(size for _, _, size in gone if size <= INLINE_BYTES)
-        with self._writing() as rows:  # under this lock nobody switches to a file that is looked at here
+        return gone
+
+    def _remove_unused(self) -> list[tuple[str, str, int]]:
+        """Files to which no entry refers: (folder of the owner, digest, size) of each."""
+        removed = []
+        with self._writing() as rows:
             used = {
                 (self._blobs.folder_of(owner), sha256)
                 for owner, sha256 in rows.execute("SELECT owner, sha256 FROM entries WHERE data IS NULL")
             }
             for folder, sha256, path in self._blobs.files():
                 if (folder, sha256) not in used:
-                    freed += path.stat().st_size
-                    leftovers += (folder, sha256) not in expired
+                    removed.append((folder, sha256, path.stat().st_size))
                     path.unlink()
+        return removed
+
+    # -- room ----------------------------------------------------------------------------------
+
+    def _with_room(self, action: Callable[[], T]) -> T:
+        """Whoever finds the disk full tries again without our leftovers: even a delete needs some room at first."""
+        try:
+            return action()
+        except StoreError as exc:
+            if exc.remedy != _MAKE_ROOM:
+                raise
+        with suppress(ClocheError):
+            self._remove_unused()
+        with suppress(ClocheError):
+            self._checkpoint()
+        return action()
+
+    def _checkpoint(self) -> None:
+        """Empty the log of changes into the file of rows."""
         with self._reading() as rows:
             rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return Collected(len(gone), leftovers, freed)
 
     # -- rows ----------------------------------------------------------------------------------
 
@@ -170,10 +215,14 @@ class EmbeddedStore(Store):
         return before
 
     def _discard(self, owner: str, before: Entry | None) -> None:
-        """Remove the file of a value that was replaced, if it was the last to refer to it."""
+        """Remove the file of a value that was replaced, if it was the last to refer to it.
+
+        The change is made and safe by now. Should this fail, on a full disk or by a lock, `collect()` finds the file:
+        nobody may be told that the change had failed.
+        """
         if before is None or before.size <= INLINE_BYTES:
             return
-        with self._writing() as rows:
+        with suppress(ClocheError), self._writing() as rows:
             used = rows.execute(
                 "SELECT 1 FROM entries WHERE owner = ? AND sha256 = ? AND data IS NULL", (owner, before.sha256)
             ).fetchone()
@@ -237,7 +286,7 @@ class EmbeddedStore(Store):
         try:
             yield
         except sqlite3.OperationalError as exc:
-            remedy = "make room" if "full" in str(exc) else "see whether the folder is yours and not locked"
+            remedy = _MAKE_ROOM if "full" in str(exc) else "see whether the folder is yours and not locked"
             raise StoreError(f"{self.url} cannot be used", cause=str(exc), remedy=remedy) from None
         except sqlite3.DatabaseError as exc:
             raise DamagedEntryError(
@@ -246,7 +295,8 @@ class EmbeddedStore(Store):
                 remedy="move the folder away; what is whole can be read with: sqlite3 entries.sqlite .recover",
             ) from None
         except OSError as exc:
-            raise StoreError(f"{self.url} cannot be used", cause=str(exc)) from None
+            remedy = _MAKE_ROOM if exc.errno in _FULL else None
+            raise StoreError(f"{self.url} cannot be used", cause=str(exc), remedy=remedy) from None
 
 
 def _own_folder(folder: Path) -> Path:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 256
 OWNER_BYTES = 64
+LONGEST_TTL = 10**10
+"""Seconds: some three centuries. Larger numbers overflow in one backend or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,12 @@ class Store(ABC):
         nothing is there; else `ConflictError`. Over the quota: `QuotaError`, with figures.
         """
         check_names(key, owner)
+        _check_version(if_match)
         if if_match is not None and if_none_match:
             raise RequestError("if_match and if_none_match exclude each other")
-        if ttl is not None and not ttl > 0:
-            raise RequestError(f"ttl must be a positive number of seconds, not {ttl!r:.40}")
-        content = bytes(data)
+        if ttl is not None and (type(ttl) not in (int, float) or not 0 < ttl <= LONGEST_TTL):
+            raise RequestError(f"ttl must be a number of seconds above 0 and up to {LONGEST_TTL}, not {ttl!r:.40}")
+        content = _content(data)
         limit = self.quota.entry_bytes
         if limit is not None and len(content) > limit:
             raise QuotaError(f"{key!r} has {len(content)} bytes; one entry may have {limit}", quota="entry_bytes")
@@ -192,11 +195,12 @@ class Store(ABC):
     def delete(self, key: str, *, owner: str, if_match: str | None = None) -> bool:
         """Remove a value; whether there was one. With `if_match` only when the version is still that one."""
         check_names(key, owner)
+        _check_version(if_match)
         return self._delete(key, owner, if_match, self._clock())
 
     def list(self, *, owner: str, prefix: str = "") -> builtins.list[Entry]:
         """An owner's entries whose key begins with `prefix`, sorted by key."""
-        check_names("-", owner)
+        check_names("-" if prefix == "" else prefix, owner)
         now = self._clock()
         return sorted(
             (entry for entry in self._list(owner, prefix) if not entry.has_expired(now)), key=lambda entry: entry.key
@@ -272,6 +276,22 @@ def check_names(key: str, owner: str) -> None:
             raise RequestError(f"{what} must be text that UTF-8 can write, not {name!r:.60}") from None
         if not 0 < size <= limit or not name.isprintable():
             raise RequestError(f"{what} must be 1 to {limit} bytes of printable text, not {name!r:.60}")
+
+
+def _check_version(version: str | None) -> None:
+    """An empty one is nobody's: a backend must not take it for no condition at all."""
+    if version is not None and (type(version) is not str or not version or not version.isprintable()):
+        raise RequestError(f"if_match must be the version of an entry, not {version!r:.40}")
+
+
+def _content(data: bytes | bytearray | memoryview) -> bytes:
+    """The bytes; not those that `bytes` would make of a number or a list."""
+    if type(data) is bytes:
+        return data
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise RequestError(f"a store keeps bytes, not {type(data).__name__}") from None
 
 
 def unknown(key: str) -> UnknownEntryError:
