@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.executor.kinds import FEW, KINDS, executing, options_of
 
-from cloche import REPLExecutor, REPLSettings, RequestError, SessionClosedError, UnsupportedError
+from cloche import REPLExecutor, REPLSettings, RequestError, SessionClosedError, StartError, UnsupportedError
 from cloche.executor.servers import WallServer
 from cloche.pool import Pool
 
@@ -25,6 +26,20 @@ def test_with_repl_off_requests_are_served_one_by_one_and_state_still_works(kind
         state = execute("x = 1\ndef f(): return x", capture_state=True).state
         assert execute.run("x = 2\nmath.floor(f())", state=state) == "2\n"
         assert execute.health().ready == 0
+
+
+def test_with_repl_off_health_tells_of_servers_that_do_not_start_and_of_one_that_does(tmp_path: Path) -> None:
+    script = tmp_path / "server"
+    with executing(COLD, command=[str(script)]) as execute:
+        with pytest.raises(StartError):
+            execute("1")
+        health = execute.health()
+        assert (health.status, health.failed) == ("degraded", 1)
+        assert "cannot be started" in (health.last_error or "")
+        script.write_text(f"#!/bin/sh\nexec {sys.executable} -m cloche_guest.repl_server\n")
+        script.chmod(0o700)
+        assert execute("1").exit_code == 0
+        assert execute.health().status == "ok"
 
 
 @pytest.mark.parametrize("kind", KINDS)

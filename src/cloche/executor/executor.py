@@ -245,7 +245,7 @@ class REPLExecutor:
             self._fail(str(exc))
         else:
             self._ready.append(server)
-            self._failing, self._pause = False, FIRST_PAUSE
+            self._recover()
         finally:
             self._starting -= 1
             self._changed()
@@ -253,10 +253,12 @@ class REPLExecutor:
     async def _start_one(self) -> Server:
         """For a request that waits for it."""
         try:
-            return await self._make()
+            server = await self._make()
         except ClocheError as exc:
-            self._note(str(exc))
+            self._fail(str(exc))
             raise
+        self._recover()
+        return server
 
     async def _make(self) -> Server:
         group = self._group_now()
@@ -301,6 +303,10 @@ class REPLExecutor:
         self._failed += 1
         self._failing = True
         self._changed()
+
+    def _recover(self) -> None:
+        """One has started."""
+        self._failing, self._pause = False, FIRST_PAUSE
 
     def _changed(self) -> None:
         change, self._change = self._change, anyio.Event()

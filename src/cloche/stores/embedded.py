@@ -295,8 +295,10 @@ class EmbeddedStore(Store):
                 remedy="move the folder away; what is whole can be read with: sqlite3 entries.sqlite .recover",
             ) from None
         except OSError as exc:
-            remedy = _MAKE_ROOM if exc.errno in _FULL else None
-            raise StoreError(f"{self.url} cannot be used", cause=str(exc), remedy=remedy) from None
+            full = exc.errno in _FULL
+            raise StoreError(
+                f"{self.url} cannot be used", cause=str(exc), remedy=_MAKE_ROOM if full else None
+            ) from None
 
 
 def _own_folder(folder: Path) -> Path:
