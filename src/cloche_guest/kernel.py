@@ -242,7 +242,7 @@ class Kernel:
     def _show_value(self, result: Any) -> str:
         """Called as user code: repr may do anything."""
         self.displays.show_value(result)
-        text = repr(result)
+        text = repr(result) if self.bench is None else self.bench.show(result)
         if len(text) > MAX_VALUE_TEXT:
             text = "%s... [%d characters left out]" % (text[:MAX_VALUE_TEXT], len(text) - MAX_VALUE_TEXT)
         return text

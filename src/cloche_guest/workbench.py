@@ -121,6 +121,10 @@ class Workbench:
         self._docs[name] = doc
         return name_stub(makers[kind](name), name, doc)
 
+    def show(self, value: Any) -> str:
+        """The last expression of a cell: a text of several lines as it is, which is easier to read, and shorter."""
+        return value if type(value) is str and "\n" in value else repr(value)
+
     def after_cell(self) -> None:
         """Whoever fills in `answer` and says that it is ready has given his answer."""
         found = self._space.names.get("answer")

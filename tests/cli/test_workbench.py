@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+from tests.cli.typewriter import CTRL_C, CTRL_D, ENTER, TAB
+
 CELLS = "print(peek(9)); print(grep('fox'))\nimport os\nFINAL('done')\n"
 
 
@@ -43,6 +45,49 @@ def test_a_root_can_be_looked_at(tmp_path):
     (tmp_path / "notes.txt").write_text("a note")
     done = bench(tmp_path, "--root", str(tmp_path), cells="print(peek('notes.txt'))\nlist_dir('.')\n")
     assert done.stdout.startswith("a note\n")
+
+
+def test_commands_are_those_of_the_bench(tmp_path):
+    cells = "mark_finding('a'); x = 1\n:state\n:reset\n:state\n:save me\n"
+    done = bench(tmp_path, cells=cells)
+    assert "x (int)" in done.stdout
+    assert "findings: 1, the last: a" in done.stdout
+    afresh = done.stdout.partition("the session starts afresh")[2]
+    assert "findings" not in afresh.partition("\n")[2]
+    assert "variables: none" in afresh
+    assert "there is no command :save" in done.stderr
+
+
+def test_a_text_of_several_lines_is_shown_as_it_is(tmp_path):
+    assert bench(tmp_path, cells="peek()\npeek(3)\n").stdout == "the quick\nbrown fox\n'the'\n"
+
+
+def test_a_person_completes_waits_stops_and_leaves(typewriter, tmp_path):
+    (tmp_path / "context.txt").write_text("the quick\nbrown fox\n")
+    typewriter.start("repl", "--environment", "--backend", "native", "--context", str(tmp_path / "context.txt"))
+    typewriter.expect("The context has 20 characters")
+    typewriter.expect(">>>")
+    typewriter.type("chunk_co" + TAB)
+    typewriter.expect(r"ntext\(")
+    typewriter.type("1)[0]['end']" + ENTER)
+    typewriter.expect(r"20\r\n")
+    typewriter.expect("1 host call")
+    typewriter.expect(">>>")
+    typewriter.type(":sta" + TAB)
+    typewriter.expect("te")
+    typewriter.type(ENTER)
+    typewriter.expect("turns: 1, looks: 1")
+    typewriter.expect(">>>")
+    typewriter.type("kept = 5; import time; time.sleep(600)" + ENTER)
+    typewriter.expect("still running after 2 s; Ctrl-C stops it")
+    typewriter.type(CTRL_C)
+    typewriter.expect("cancelled")
+    typewriter.expect(">>>")
+    typewriter.type("kept" + ENTER)
+    typewriter.expect(r"5\r\n")
+    typewriter.expect(">>>")
+    typewriter.type(CTRL_D)
+    assert typewriter.finish() == 0
 
 
 def test_a_named_session_is_refused_with_what_to_type(tmp_path):

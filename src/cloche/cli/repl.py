@@ -82,13 +82,16 @@ class Repl:
         self._session = session
         self._as_json = as_json
         self._terminal = Terminal()
-        self._commands = ReplCommands(sandbox, session)
+        self._commands = self._make_commands()
+
+    def _make_commands(self) -> ReplCommands:
+        return ReplCommands(self._sandbox, self._session)
 
     def talk(self) -> None:
         """With a person."""
         from cloche.cli.repl_prompt import Prompt
 
-        prompt = Prompt(self._sandbox)
+        prompt = Prompt(self._sandbox, self._commands.table)
         self._terminal.note(
             f"Cloche {__version__}, {self._sandbox.backend} backend, isolation {self._sandbox.isolation}. "
             ":help for commands, Ctrl-D to leave."

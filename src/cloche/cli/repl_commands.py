@@ -14,7 +14,7 @@ from cloche.cli.quantities import milliseconds
 from cloche.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cloche.sandbox import SessionSandbox
 
@@ -46,6 +46,8 @@ class Answer:
 class ReplCommands:
     """Carries out commands in one session."""
 
+    table: Mapping[str, tuple[str, str]] = COMMANDS
+
     def __init__(self, sandbox: SessionSandbox, session: NamedSession) -> None:
         self._sandbox = sandbox
         self._session = session
@@ -57,17 +59,17 @@ class ReplCommands:
             name, *arguments = shlex.split(line)
         except ValueError as exc:
             raise RequestError(f"{line!r} cannot be read", cause=str(exc)) from None
-        if name not in COMMANDS:
-            raise RequestError(f"there is no command {name}", remedy=f"one of: {' '.join(COMMANDS)}")
-        usage = COMMANDS[name][0].split()
+        if name not in self.table:
+            raise RequestError(f"there is no command {name}", remedy=f"one of: {' '.join(self.table)}")
+        usage = self.table[name][0].split()
         needed = [word for word in usage if not word.startswith("[")]
         if not len(needed) <= len(arguments) <= len(usage):
-            raise RequestError(f"{name} does not take that", remedy=f"{name} {COMMANDS[name][0]}".rstrip())
+            raise RequestError(f"{name} does not take that", remedy=f"{name} {self.table[name][0]}".rstrip())
         action: Callable[..., Answer] = getattr(self, f"_{name[1:]}")
         return action(*arguments)
 
     def _help(self) -> Answer:
-        usages = {f"{name} {arguments}".rstrip(): meaning for name, (arguments, meaning) in COMMANDS.items()}
+        usages = {f"{name} {arguments}".rstrip(): meaning for name, (arguments, meaning) in self.table.items()}
         return Answer(_columns(usages), {"commands": usages})
 
     def _vars(self) -> Answer:

@@ -14,13 +14,12 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.lexers import Lexer, PygmentsLexer
 
-from cloche.cli.repl_commands import COMMANDS
 from cloche.cli.repl_input import COMMAND_SIGN, needs_more
 from cloche.errors import ClocheError
 from cloche.paths import cache_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from prompt_toolkit.application.application import Application
     from prompt_toolkit.completion import CompleteEvent
@@ -38,14 +37,15 @@ _NAME = re.compile(r"[^\W\d][\w.]*$")
 class SessionCompleter(Completer):
     """Names as the guest knows them. Trouble is kept in `trouble` to be told after the line was entered."""
 
-    def __init__(self, sandbox: SessionSandbox) -> None:
+    def __init__(self, sandbox: SessionSandbox, commands: Collection[str]) -> None:
         self._sandbox = sandbox
+        self._commands = commands
         self.trouble: ClocheError | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
         if before.startswith(COMMAND_SIGN) and " " not in before:
-            yield from (Completion(name, -len(before)) for name in COMMANDS if name.startswith(before))
+            yield from (Completion(name, -len(before)) for name in self._commands if name.startswith(before))
             return
         found = _NAME.search(before)
         if found is None:
@@ -63,8 +63,8 @@ class SessionCompleter(Completer):
 class Prompt:
     """Reads cells from a person."""
 
-    def __init__(self, sandbox: SessionSandbox) -> None:
-        self.completer = SessionCompleter(sandbox)
+    def __init__(self, sandbox: SessionSandbox, commands: Collection[str]) -> None:
+        self.completer = SessionCompleter(sandbox, commands)
         self._session: PromptSession[str] = PromptSession(
             history=open_history(),
             lexer=_lexer(),

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cloche.cli.inputs import read_context
 from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
 from cloche.cli.named import NamedSession
 from cloche.cli.repl import Repl, is_terminal, piped_lines
+from cloche.cli.repl_commands import COMMANDS, Answer, ReplCommands
 from cloche.cli.terminal import write_json
 from cloche.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from cloche.cli.options import Choices
     from cloche.repl.environment import REPLEnvironment
 
+REMIND_AFTER, REMIND_AGAIN = 2.0, 10.0
+"""Seconds of a turn after which a person is told that it still runs."""
 WELCOME = 'peek(), grep("pattern"), FINAL(answer); list_tools() names the rest, help("grep") tells how.'
 
 
@@ -23,6 +31,7 @@ def work(choices: Choices, session: str | None, roots: tuple[str, ...], guard: s
     """Until the person leaves."""
     from cloche.repl.config import REPLConfig
     from cloche.repl.environment import REPLEnvironment
+    from cloche.repl.sources import as_text
 
     if session is not None:
         raise RequestError("--environment has its own state", remedy="leave --session out, or --environment")
@@ -39,10 +48,32 @@ def work(choices: Choices, session: str | None, roots: tuple[str, ...], guard: s
             sandbox.put_file(placement.target, placement.read())
         bench = BenchRepl(environment, as_json=as_json)
         if not as_json and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-            bench.tell([WELCOME if context is None else f"The context has {len(str(context))} characters. {WELCOME}"])
+            size = "" if context is None else f"The context has {len(as_text(context)):,} characters. "
+            bench.tell([f"{size}{WELCOME}"])
             bench.talk()
         else:
             bench.follow(piped_lines())
+
+
+class BenchCommands(ReplCommands):
+    """Commands at a workbench: it is begun anew as a whole, and says what an agent is told of it."""
+
+    table: Mapping[str, tuple[str, str]] = {
+        ":state": ("", "what an agent is told of the session"),
+        **{name: command for name, command in COMMANDS.items() if name != ":save"},
+    }
+
+    def __init__(self, environment: REPLEnvironment, session: NamedSession) -> None:
+        super().__init__(environment.sandbox, session)
+        self._environment = environment
+
+    def _state(self) -> Answer:
+        state = self._environment.get_state()
+        return Answer(state.splitlines(), {"state": state})
+
+    def _reset(self) -> Answer:
+        self._environment.reset()
+        return Answer(["the session starts afresh: no variables, findings and stored outputs"], {"reset": True})
 
 
 class BenchRepl(Repl):
@@ -50,10 +81,19 @@ class BenchRepl(Repl):
 
     def __init__(self, environment: REPLEnvironment, *, as_json: bool) -> None:
         self._environment = environment
+        self._person = False
         super().__init__(environment.sandbox, NamedSession(None, None, way_out=""), as_json=as_json)
 
+    def _make_commands(self) -> ReplCommands:
+        return BenchCommands(self._environment, self._session)
+
+    def talk(self) -> None:
+        """With a person."""
+        self._person = True
+        super().talk()
+
     def _cell(self, text: str) -> None:
-        with cancel_on_interrupt(self._sandbox):
+        with self._reminding(), cancel_on_interrupt(self._sandbox):
             turn = self._environment.execute(text, timeout_ms=self._commands.timeout_ms)
         if self._as_json:
             write_json(turn.to_dict())
@@ -62,10 +102,30 @@ class BenchRepl(Repl):
             self._terminal.out_line(turn.output)
         if turn.is_final:
             self._terminal.note(f"FINAL: {turn.final_answer}")
-        if turn.calls and turn.shown is not None:
-            kind = "about " if turn.shown.estimated else ""
-            self._terminal.note(
-                f"{kind}{turn.shown.number} tokens ({turn.shown.encoding}), {len(turn.calls)} host calls"
-            )
+        if turn.calls:
+            calls = "1 host call" if len(turn.calls) == 1 else f"{len(turn.calls)} host calls"
+            self._terminal.note(f"{turn.shown} in {turn.shown_bytes:,} bytes shown, {calls}")
         if turn.result is not None and turn.result.session_state == "reset":
             self._terminal.note("the session ended with this turn; its variables are gone")
+
+    @contextmanager
+    def _reminding(self) -> Iterator[None]:
+        """Output comes at the end of a turn: who waits for it is to know that something goes on."""
+        if not self._person:
+            yield
+            return
+        done, begun = threading.Event(), time.monotonic()
+
+        def remind() -> None:
+            wait = REMIND_AFTER
+            while not done.wait(wait):
+                self._terminal.note(f"still running after {time.monotonic() - begun:.0f} s; Ctrl-C stops it")
+                wait = REMIND_AGAIN
+
+        helper = threading.Thread(target=remind, daemon=True)
+        helper.start()
+        try:
+            yield
+        finally:
+            done.set()
+            helper.join()

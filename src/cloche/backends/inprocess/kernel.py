@@ -292,7 +292,7 @@ class InlineKernel:
 
     def _show(self, result: Any) -> str:
         self._shown.show_value(result)
-        text = repr(result)
+        text = repr(result) if self._bench is None else self._bench.show(result)
         if len(text) > MAX_VALUE_TEXT:
             text = f"{text[:MAX_VALUE_TEXT]}... [{len(text) - MAX_VALUE_TEXT} characters left out]"
         return text
