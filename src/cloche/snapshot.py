@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import SnapshotError
+from cloche_guest.pieces import digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -208,18 +208,10 @@ def _sha256(data: bytes | memoryview) -> Any:
 
 
 def _digest_all(pieces: list[SnapshotPiece]) -> None:
-    """Have all digests. Hashing leaves the interpreter free, so that two may go on side by side."""
-    if sum(len(piece) for piece in pieces) < 1 << 23:
-        return  # each is found when it is asked for
-
-    def work(some: list[SnapshotPiece]) -> None:
-        for piece in some:
-            piece.digest  # noqa: B018 - it is kept
-
-    beside = threading.Thread(target=work, args=(pieces[1::2],), name="cloche-digests")
-    beside.start()
-    work(pieces[::2])
-    beside.join()
+    """Have all digests, found side by side where that is worth it."""
+    missing = [piece for piece in pieces if piece._digest is None]
+    for piece, digest in zip(missing, digests([piece.data for piece in missing]), strict=True):
+        piece._digest = digest
 
 
 def _read(data: memoryview) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from cloche_guest.display import Displays
 from cloche_guest.environment import use_environment
 from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
+from cloche_guest.pickling import StateError
 from cloche_guest.runner import Runner
 from cloche_guest.signals import state
 from cloche_guest.tracebacks import describe_exception
@@ -401,7 +402,7 @@ class Kernel:
             raise RequestFailed(INTERRUPTED, "interrupted")
         if isinstance(raised, TooLarge):
             raise RequestFailed(TOO_LARGE, str(raised))
-        if isinstance(raised, saving.StateError):
+        if isinstance(raised, StateError):
             raise RequestFailed(BAD_STATE, str(raised))
         raise RequestFailed(INVALID_PARAMS, "%s in the object's own code" % type(raised).__name__)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 PROTOCOL = 5  # the first whose buffers may travel apart from the stream
 
 
+LONGEST_REASON = 300
+
 _FUNCTION = type(lambda: 0)
 _CELL: Any = eval("type((lambda x: lambda: x)(0).__closure__[0])")
 
@@ -41,6 +43,23 @@ _KEPT = (
     "__module__",
     "__type_params__",
 )
+
+
+class StateError(ValueError):
+    """Something is no state, or no part of one; what it says is for the user as it is."""
+
+
+def reason(exc: BaseException, with_type: bool = True) -> str:
+    """What went wrong, in one line; the exception may be an object of the user's."""
+    try:
+        text = str(exc)
+    except KeyboardInterrupt:  # the deadline
+        raise
+    except BaseException:
+        text = ""
+    if type(exc) is not StateError and (with_type or not text):
+        text = "%s: %s" % (type(exc).__name__, text) if text else type(exc).__name__
+    return text[:LONGEST_REASON]
 
 
 def picklers(names: dict[str, Any]) -> Callable[..., Any]:

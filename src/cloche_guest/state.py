@@ -13,7 +13,7 @@ import sys
 
 from cloche_guest.cell_objects import Apply
 from cloche_guest.namespace import is_variable
-from cloche_guest.pickling import picklers, reference
+from cloche_guest.pickling import StateError, picklers, reason, reference
 from cloche_guest.pieces import Stream, cut, digests
 
 TYPE_CHECKING = False
@@ -28,10 +28,6 @@ MOST_REMEMBERED = 250_000
 
 _BY_REFERENCE = (type, type(sys), type(len), Apply)
 _FUNCTION = type(lambda: 0)
-
-
-class StateError(ValueError):
-    """These bytes are not a state of ours."""
 
 
 class _Entry:
@@ -115,7 +111,7 @@ def load(
             elif isinstance(values, (NameError, AttributeError)):
                 again.append(parts)  # its own code, which runs when it is read, may need a variable that comes later
             else:
-                failed.extend([name, _reason(values)] for name in parts.names)
+                failed.extend([name, reason(values)] for name in parts.names)
         if len(restored) == before:
             failed.extend([name, parts.trouble] for parts in again for name in parts.names)
             break
@@ -136,7 +132,7 @@ def _read(parts: _Parts) -> list[Any] | BaseException:
     except KeyboardInterrupt:  # the deadline
         raise
     except BaseException as exc:
-        parts.trouble = _reason(exc)
+        parts.trouble = reason(exc)
         return exc.with_traceback(None)
     return values
 
@@ -150,7 +146,7 @@ def _try_entry(names: list[str], values: list[Any], make_pickler: MakePickler) -
     except KeyboardInterrupt:  # the deadline
         raise
     except BaseException as exc:
-        return _reason(exc)
+        return reason(exc)
 
 
 def _to_save(value: Any) -> Any:
@@ -271,7 +267,7 @@ def _check(listed: Any, size: int) -> None:
         if total != size:
             raise ValueError("%d bytes instead of %d" % (size, total))
     except (KeyError, TypeError, ValueError) as exc:
-        raise StateError("the saved state is damaged: %s" % _reason(exc)) from None
+        raise StateError("the saved state is damaged: %s" % reason(exc)) from None
 
 
 class _Parts:
@@ -297,15 +293,3 @@ def _cut_out(listed: Any, data: memoryview) -> Iterator[_Parts]:
         stream = take(entry["stream"])
         buffers = [(buffer["readonly"] is True, take(buffer["pieces"])) for buffer in entry["buffers"]]
         yield _Parts(entry["names"], stream, buffers)
-
-
-def _reason(exc: BaseException) -> str:
-    try:
-        text = str(exc)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        text = ""
-    if type(exc) is StateError:
-        return text[:300]
-    return ("%s: %s" % (type(exc).__name__, text))[:300]

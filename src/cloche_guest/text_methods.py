@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cloche_guest import preloads, text_state
 from cloche_guest.c_library import write_c_output_at_once
+from cloche_guest.pickling import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class TextMethods:
         def load() -> dict[str, Any]:
             try:
                 return {"restored": text_state.load(self._space.names, body or bytearray(), self._space.reserved)}
-            except text_state.BadState as exc:
+            except StateError as exc:
                 return {"failed": str(exc)}
 
         return self._guarded(load), None

@@ -10,7 +10,7 @@ import sys
 
 from cloche_guest.cell_objects import Apply
 from cloche_guest.namespace import is_variable
-from cloche_guest.pickling import picklers
+from cloche_guest.pickling import StateError, picklers, reason
 from cloche_guest.pieces import LARGE, Stream
 
 TYPE_CHECKING = False
@@ -22,11 +22,6 @@ PLAIN_FRAME = MAGIC + b"\x60\x70\x73"  # independent blocks of up to 4 MB, no su
 PLAIN_BLOCK = 1 << 22
 STORED = 1 << 31  # in the size of a block: it was not compressed
 CHUNK = 1 << 22
-LONGEST_REASON = 300
-
-
-class BadState(ValueError):
-    """This text is no state, or cannot be read here."""
 
 
 def save(
@@ -44,7 +39,7 @@ def save(
         raise
     except BaseException as exc:
         if not partial:
-            return None, [["", reason(exc)]]
+            return None, [["", reason(exc, False)]]
     else:
         size = sum(map(len, text))
         if size <= limit:
@@ -80,7 +75,7 @@ def _save_what_can_be(
         except KeyboardInterrupt:
             raise
         except BaseException as exc:  # each could be written alone: an object with a will of its own
-            errors.extend([name, reason(exc)] for name in kept)
+            errors.extend([name, reason(exc, False)] for name in kept)
             return _encode(names, {}), errors
         size = sum(map(len, text))
         if size <= limit or not kept:
@@ -97,7 +92,7 @@ def _measure(names: dict[str, Any], name: str, value: Any, sizes: dict[str, int]
     except KeyboardInterrupt:
         raise
     except BaseException as exc:
-        return reason(exc)
+        return reason(exc, False)
     return None
 
 
@@ -110,16 +105,16 @@ def load(names: dict[str, Any], text: str | bytes | bytearray, reserved: dict[st
     before = frozenset(names)
     try:
         found = _unpickle(text.encode("utf-8", "replace") if isinstance(text, str) else text)
-    except (KeyboardInterrupt, BadState):  # the deadline; or it was not even read
+    except (KeyboardInterrupt, StateError):  # the deadline; or it was not even read
         raise
     except BaseException as exc:
         for name in [name for name in names if name not in before]:
             del names[name]
         if isinstance(exc, ModuleNotFoundError):
-            raise BadState("the state needs the package %s, which is not installed here" % (exc.name,)) from None
-        raise BadState("the state is damaged, or was made elsewhere: %s" % reason(exc, True)) from None
+            raise StateError("the state needs the package %s, which is not installed here" % (exc.name,)) from None
+        raise StateError("the state is damaged, or was made elsewhere: %s" % reason(exc)) from None
     if type(found) is not dict or not all(type(name) is str for name in found):
-        raise BadState("the state holds %s, not variables by their names" % type(found).__name__)
+        raise StateError("the state holds %s, not variables by their names" % type(found).__name__)
     restored = []
     for name, value in found.items():
         if is_variable(name) and name not in reserved:
@@ -161,19 +156,6 @@ def _open_files() -> tuple[type, ...]:
     if tempfile is not None and type(getattr(tempfile, "_TemporaryFileWrapper", None)) is type:
         kinds.append(tempfile._TemporaryFileWrapper)
     return tuple(kinds)
-
-
-def reason(exc: BaseException, with_type: bool = False) -> str:
-    """What went wrong, in one line."""
-    try:
-        text = str(exc)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        text = ""
-    if with_type or not text:
-        text = "%s: %s" % (type(exc).__name__, text) if text else type(exc).__name__
-    return text[:LONGEST_REASON]
 
 
 # -- the text ----------------------------------------------------------------------------------
@@ -296,7 +278,7 @@ def _decoded(text: memoryview) -> bytes:
     try:
         return binascii.a2b_base64(text)
     except binascii.Error as exc:
-        raise BadState("the state is not base64: %s" % exc) from None
+        raise StateError("the state is not base64: %s" % exc) from None
 
 
 def _unpacked(parts: Iterator[bytes]) -> Generator[bytes, None, None]:
@@ -306,10 +288,10 @@ def _unpacked(parts: Iterator[bytes]) -> Generator[bytes, None, None]:
         if len(first) >= len(PLAIN_FRAME):
             break
     if not first:
-        raise BadState("the state is empty")
+        raise StateError("the state is empty")
     if first[:4] != MAGIC:
         if first[:1] != b"\x80":
-            raise BadState("the state is neither an LZ4 frame nor a pickle")
+            raise StateError("the state is neither an LZ4 frame nor a pickle")
         yield first
         yield from parts
         return
@@ -325,14 +307,14 @@ def _unpacked(parts: Iterator[bytes]) -> Generator[bytes, None, None]:
             return
         yield _decompressed(decompressor, part)
     if not decompressor.eof:
-        raise BadState("the state is damaged: it is cut short")
+        raise StateError("the state is damaged: it is cut short")
 
 
 def _decompressed(decompressor: Any, part: bytes) -> bytes:
     try:
         unpacked: bytes = decompressor.decompress(part)
     except RuntimeError as exc:
-        raise BadState("the state is damaged: %s" % exc) from None
+        raise StateError("the state is damaged: %s" % exc) from None
     return unpacked
 
 
@@ -342,15 +324,15 @@ def _unpacked_plain(data: bytes) -> Iterator[bytes]:
     start = 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     while True:
         if start + 4 > len(data):
-            raise BadState("the state is cut short")
+            raise StateError("the state is cut short")
         size = int.from_bytes(data[start : start + 4], "little")
         start += 4
         if size == 0:
             return
         if not size & STORED:
-            raise BadState("the state is compressed, and the package lz4 is not installed here: pip install lz4")
+            raise StateError("the state is compressed, and the package lz4 is not installed here: pip install lz4")
         block = data[start : start + (size & ~STORED)]
         if len(block) < size & ~STORED:
-            raise BadState("the state is cut short")
+            raise StateError("the state is cut short")
         yield block
         start += len(block) + (4 if flags & 0x10 else 0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from cloche import SessionSandbox, Snapshot, create_sandbox
+from cloche import SessionLostError, SessionSandbox, Snapshot, create_sandbox
+from cloche.snapshot import SnapshotPiece
 
 PLAIN = """
 import datetime, decimal, fractions, collections
@@ -110,6 +113,83 @@ def test_equal_arrays_do_not_become_one(session, other):
     other.restore(session.snapshot().to_bytes())
     other.execute("a[0] = 1")
     assert other.execute("float(b[0])").value == "0.0"
+
+
+ARRAYS = """
+import numpy as np, pandas as pd, array, pickle
+whole = np.arange(100_000.0)
+arrays = {
+    "view": whole[10:90_000], "step": whole[::2], "turned": whole.reshape(100, 1000).T, "backwards": whole[::-1],
+    "fortran": np.asfortranarray(whole.reshape(100, 1000)), "none": np.zeros((0, 5)), "one": np.array(5.0),
+    "records": np.ones(9000, dtype=[("x", "f8"), ("y", "i4")]), "objects": np.array([whole, None], dtype=object),
+    "times": np.tile(np.arange("2020-01-01", "2022-01-01", dtype="M8[D]"), 40), "texts": np.array(["ab", "c"] * 9000),
+    "masked": np.ma.masked_less(whole, 5), "mapped": np.memmap("mapped", dtype="f8", mode="w+", shape=(50_000,)),
+}
+arrays["mapped"][:] = 7
+index = pd.date_range("2020", periods=20_000, freq="h", tz="UTC")
+frames = [
+    pd.DataFrame({"n": np.arange(20_000.0), "s": ["s%d" % n for n in range(20_000)]}, index=index),
+    pd.Series(pd.Categorical(["u", "v"] * 10_000), index=index), pd.Series(pd.array([1, None] * 10_000, dtype="Int64")),
+]
+plain = [array.array("d", range(10_000)), bytearray(b"abc" * 10_000), bytes(100_000), "\\u00fc" * 100_000]
+class Lent:
+    "Hands out its memory as Arrow does."
+    def __init__(self, data): self.data = data
+    def __reduce_ex__(self, protocol): return Lent, (pickle.PickleBuffer(self.data),)
+lent = Lent(bytearray(200_000)); lent.data[5] = 6
+same = [whole, lent]
+"""
+DIGEST = """
+import hashlib
+def told(value):
+    if isinstance(value, np.ndarray): return value.dtype.str, value.shape, value.dtype != object and value.tolist()
+    return pickle.dumps(value, 4) if not isinstance(value, (pd.DataFrame, pd.Series)) else value.to_json()
+found = [told(each) for each in [*arrays.values(), *frames, *plain, bytes(lent.data)]]
+hashlib.sha256(repr(found).encode()).hexdigest(), same[0] is whole, same[1] is lent, arrays["objects"][0] is whole
+"""
+
+
+def test_arrays_of_every_layout_come_back_and_an_unchanged_one_is_not_sent_again(session, other):
+    session.execute(ARRAYS).check()
+    first = session.snapshot()
+    assert first.skipped == ()
+    session.execute("small = 1").check()
+    second = session.snapshot(first)
+    assert second.sent_bytes < 20_000 < 1_000_000 < first.sent_bytes
+    assert other.restore(second.to_bytes()) == ()
+    before, after = (sandbox.execute(DIGEST).check().value for sandbox in (session, other))
+    assert after == before
+    assert after.endswith("True, True, True)")
+
+
+def test_ten_thousand_variables_are_saved_each_on_its_own(session, other):
+    session.execute("for n in range(10_000): globals()['v%d' % n] = n\nlock = __import__('threading').Lock()").check()
+    snapshot = session.snapshot(timeout_ms=60_000)
+    assert [item.name for item in snapshot.skipped] == ["lock"]
+    assert len(snapshot.entries) == len(snapshot.variables) > 10_000
+    assert other.restore(snapshot.to_bytes(), timeout_ms=60_000) == ()
+    assert other.get_variable("v9999") == 9999
+
+
+def test_bytes_of_a_snapshot_that_somebody_forged_harm_no_host_and_are_refused_by_name(session):
+    session.execute("class A: pass\nx = [A(), {'k': (1, 'text')}]; f = lambda: x; y = 1").check()
+    snapshot = session.snapshot()
+    chance, refused = random.Random(7), 0
+    for _ in range(60):
+        entries = []
+        for entry in snapshot.entries:
+            stream = bytearray(b"".join(piece.data for piece in entry.stream))
+            stream[chance.randrange(len(stream))] ^= 1 << chance.randrange(8)
+            entries.append(replace(entry, stream=(SnapshotPiece(bytes(stream)),)))
+        forged = Snapshot(tuple(entries)).to_bytes()
+        try:
+            failed = session.restore(forged, timeout_ms=20_000)
+        except SessionLostError:  # the guest's own interpreter may fall over what it is told to build
+            continue
+        assert {item.name for item in failed} <= set(snapshot.variables)
+        refused += bool(failed)
+    assert refused
+    assert session.execute("1 + 1").check().value == "2"
 
 
 def test_a_change_in_a_large_array_is_saved_and_little_else(session, other):

@@ -198,6 +198,20 @@ def test_two_processes_in_one_session_conflict_and_lose_nothing(cloche: Cloche) 
     assert cloche("run", "-b", "native", "--session", "mine", "-c", "x").stdout == "3\n"
 
 
+def test_a_run_that_is_killed_leaves_the_session_as_it_was(cloche: Cloche, tmp_path: Path) -> None:
+    run = ("run", "-b", "native", "--session", "s", "-c")
+    assert cloche(*run, "x = [1]; open('kept.txt', 'w').write('whole')").code == 0
+    met = tmp_path / "here" / "met"
+    code = f"x.append(2); open('kept.txt', 'w').close(); open({str(met)!r}, 'w').close()\nwhile True: pass"
+    running = cloche.start(*run, code)
+    while not met.exists():
+        assert running.poll() is None
+    running.kill()
+    running.communicate()
+    assert cloche(*run, "x, open('kept.txt').read()").stdout == "([1], 'whole')\n"
+    assert len(cloche("session", "show", "s", "--json").json["journal"]) == 3  # two cells, and that it was resumed
+
+
 def test_a_run_that_lost_the_race_says_so_and_changes_nothing(cloche: Cloche, tmp_path: Path) -> None:
     """The cell waits until the other one has saved."""
     assert cloche("run", "-b", "native", "--session", "s", "-c", "x = 1").code == 0
