@@ -298,7 +298,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 @cache
 def functions_of(path: str) -> frozenset[str]:
     tree = ast.parse((ROOT / path).read_text("utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def exists(test: str) -> bool:

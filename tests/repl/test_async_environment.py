@@ -96,3 +96,64 @@ async def test_cancelling_the_task_ends_the_turn_and_keeps_the_session(anyio_bac
         with anyio.move_on_after(0.2):
             await env.execute("while True: pass")
         assert (await env.execute("x")).output == "1"
+
+
+async def test_turns_of_several_tasks_wait_for_one_another(anyio_backend):
+    outputs: dict[str, str] = {}
+    async with AsyncREPLEnvironment("text", REPLConfig(guard="off"), backend="native") as env:
+
+        async def work(name: str) -> None:
+            result = await env.execute(f"for _ in range(100): print('{name}', flush=True)\nx = peek(1)")
+            assert len(result.calls) == 1
+            outputs[name] = result.output
+
+        async with anyio.create_task_group() as group:
+            for name in ("a", "b", "c"):
+                group.start_soon(work, name)
+    assert {name: set(output.split()) for name, output in outputs.items()} == {"a": {"a"}, "b": {"b"}, "c": {"c"}}
+
+
+async def test_a_call_that_the_code_wants_never_waits_for_one_that_it_does_not_want(anyio_backend):
+    async def look(what: int) -> int:
+        if what < 50:
+            await anyio.sleep_forever()
+        return what
+
+    code = "def stop(): raise ValueError\ntry:\n    stop()\n    for n in range(40): look(n)\nexcept ValueError: pass\n"
+    async with AsyncREPLEnvironment("", backend="native", tools={"look": Tool(look, read_only=True)}) as env:
+        with anyio.fail_after(20):
+            assert (await env.execute(f"{code}print(look(98), look(99))")).output == "98 99"
+
+
+async def test_what_an_async_tool_raises_stays_with_the_code_that_called_it(anyio_backend):
+    async def leave(what: int) -> None:
+        raise SystemExit(what)
+
+    tools = {"leave": leave, "ahead": Tool(leave, read_only=True)}
+    async with AsyncREPLEnvironment("", backend="native", tools=tools) as env:
+        for tool in tools:
+            code = f"for n in (1, 2):\n    try: {tool}(n)\n    except BridgeError as exc: print(exc.type)"
+            assert (await env.execute(code)).output == "SystemExit\nSystemExit"
+
+
+async def test_a_prompt_that_fails_fails_the_batch_with_its_own_error(anyio_backend):
+    async def model(prompt: str) -> str:
+        if prompt == "3":
+            raise ConnectionError("no answer to 3")
+        await anyio.sleep_forever()
+        return ""
+
+    async with AsyncREPLEnvironment("", backend="native", llm=model) as env:
+        with anyio.fail_after(20):
+            result = await env.execute("llm_batch([str(n) for n in range(100)])")
+        assert "ConnectionError: no answer to 3" in str(result.error)
+
+
+async def test_an_async_tool_that_works_at_the_same_bench_is_refused(anyio_backend):
+    async def again(what: int) -> str:
+        return (await bench.execute(f"print({what})")).output
+
+    async with AsyncREPLEnvironment("", backend="native", tools={"again": Tool(again, read_only=True)}) as bench:
+        code = "for n in (1, 2):\n    try: again(n)\n    except BridgeError as exc: print(exc.type)"
+        with anyio.fail_after(20):
+            assert (await bench.execute(code)).output == "ReentrantCallError\nReentrantCallError"

@@ -156,3 +156,20 @@ def test_a_branch_goes_its_own_way(wall, behind):
             assert env.execute("x, len(list_findings())").output == "(1, 1)"
         finally:
             branch.close()
+
+
+@pytest.mark.parametrize(
+    "form", [{"guard": "restricted"}, {"worker": "inline"}, {"guard": "restricted", "worker": "inline"}]
+)
+def test_the_other_forms_of_the_guard_rails_carry_a_workbench_too(form):
+    with REPLEnvironment(CONTEXT, backend="inprocess", **form) as env:
+        assert (
+            env.execute("print(peek(6)); print(grep('item42 '))").output == "line 0\n43: line 42: item42 is worth 1764"
+        )
+        env.execute("x = [1]; artifacts['kept'] = 2; mark_finding('a')")
+        result = env.execute("try:\n    FINAL(x)\nexcept BaseException:\n    pass\nprint('after')")
+        assert (result.is_final, result.final_value, result.output) == (True, [1], "")
+        assert env.execute("FINAL_VAR('kept')").final_answer == "2"
+        assert env.execute("answer['content'] = 'done'; answer['ready'] = True").final_answer == "done"
+        long = env.execute("for n in range(3000): print('row', n)")
+        assert env.execute(f"print(grep('row 77$', '{long.spilled}'))").output == "78: row 77"

@@ -61,10 +61,10 @@ class Models:
     async def _await_batch(self, prompts: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         answers: list[Any] = [None] * len(prompts)
         failed: list[Exception] = []
-        room = anyio.Semaphore(SIDE_BY_SIDE)
+        waiting = iter(enumerate(prompts))
 
-        async def ask(number: int, prompt: str) -> None:
-            async with room:
+        async def ask() -> None:
+            for number, prompt in waiting:  # all tasks take from the same
                 try:
                     answers[number] = await self.call(prompt, **options)
                 except Exception as exc:  # noqa: BLE001 - raised again below: nobody wants a group of one
@@ -72,8 +72,8 @@ class Models:
                     group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
-            for number, prompt in enumerate(prompts):
-                group.start_soon(ask, number, prompt)
+            for _ in range(min(SIDE_BY_SIDE, len(prompts))):
+                group.start_soon(ask)
         if failed:
             raise failed[0]
         return answers
