@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -110,6 +111,13 @@ def test_an_answer_that_never_becomes_text_is_stopped(env):
 )
 def test_an_answer_of_any_kind_arrives_as_text(env, code, text):
     assert env.execute(code).final_answer == text
+
+
+@pytest.mark.parametrize("answer", ["{1, 2}", "b'x'", "object()", "float('nan')", "{(1, 2): 3j}", "'\\ud800'", "[[1]]"])
+def test_a_turn_is_plain_data_whatever_was_answered(env, answer):
+    data = json.loads(json.dumps(env.execute(f"FINAL({answer})").to_dict(), allow_nan=False))
+    assert data["is_final"] is True
+    assert data["final_value"] is not None
 
 
 def test_final_var_looks_in_variables_and_then_in_artifacts(env):
@@ -378,6 +386,25 @@ def test_a_tool_that_works_at_the_same_bench_is_refused_also_when_it_is_called_a
         result = bench.execute("for n in (1, 2):\n    try: again(n)\n    except BridgeError as exc: print(exc.type)")
         assert result.output == "ReentrantCallError\nReentrantCallError"
         assert bench.execute("print('next')").turn == 2
+
+
+@pytest.mark.parametrize("method", ["get_state", "reset", "fork", "checkpoint"])
+def test_a_tool_that_does_something_else_at_the_same_bench_is_refused(method):
+    def tool() -> None:
+        getattr(bench, method)()
+
+    with REPLEnvironment("", backend="native", tools={"tool": tool}) as bench:
+        result = bench.execute("try: tool()\nexcept BridgeError as exc: print(exc.type)")
+        assert result.output == "ReentrantCallError"
+
+
+def test_a_branch_has_the_time_limit_of_the_one_it_comes_from():
+    with REPLEnvironment("", backend="jail", timeout_ms=300) as env:
+        branch = env.fork()
+        try:
+            assert "300 ms" in str(branch.execute("while True: pass").error)
+        finally:
+            branch.close()
 
 
 def test_the_time_limit_is_that_of_the_configuration_also_for_a_given_sandbox():

@@ -8,6 +8,7 @@ import pytest
 
 from cloche import LookError, REPLConfig, REPLEnvironment, SourceError
 from cloche.repl import looking
+from cloche.repl.searching import Text
 from cloche.repl.sources import Sources, as_text
 
 
@@ -152,6 +153,21 @@ def test_what_is_kept_of_files_is_bounded(sources, root, monkeypatch):
         (root / f"{number}.txt").write_text("x" * 60)
         sources.find(f"{number}.txt")
     assert len(sources._files) == 1
+
+
+def test_a_text_is_made_searchable_once_however_many_search_it(monkeypatch):
+    made: list[object] = []
+
+    class Counted(Text):
+        def __init__(self, data: str) -> None:
+            made.append(data)
+            super().__init__(data)
+
+    monkeypatch.setattr("cloche.repl.sources.Text", Counted)
+    with REPLEnvironment("a\nb\n" * 100_000, backend="native") as env:
+        result = env.execute("[grep(p).total for p in ('a', 'b', 'c', 'd', 'e', 'f')]")
+        assert all(call.ahead for call in result.calls)
+    assert len(made) == 1
 
 
 def test_list_dir_without_a_path_names_the_roots(root):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,7 +16,7 @@ from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -77,9 +78,7 @@ class AsyncREPLEnvironment:
         ready = core.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
-        refuse_reentry(self._sandbox.id)
-        async with self._turn:
-            await self._begin()
+        async with self._alone():
             async with anyio.create_task_group() as group:
                 turn = core.bench.begin_turn(ready.code, group)
                 try:
@@ -92,6 +91,14 @@ class AsyncREPLEnvironment:
             question = core.summary_question(output)
             summary = None if question is None else await self._summarise(question)
             return await anyio.to_thread.run_sync(core.conclude, turn, ready, result, output, summary)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Nobody else works at this bench meanwhile; it has its context."""
+        refuse_reentry(self._sandbox.id)
+        async with self._turn:
+            await self._begin()
+            yield
 
     async def _begin(self) -> None:
         if not self._begun:
@@ -119,38 +126,39 @@ class AsyncREPLEnvironment:
 
     async def get_state(self) -> str:
         """What a model should know of the session: its context, variables, findings and stored outputs."""
-        await self._begin()
-        return self._core.describe_state(await self._sandbox.list_variables())
+        async with self._alone():
+            return self._core.describe_state(await self._sandbox.list_variables())
 
     async def reset(self) -> None:
         """Empty namespace, no findings, no stored outputs; the same context and tools."""
-        await self._sandbox.reset()
-        self._core.reset()
+        async with self._alone():
+            await self._sandbox.reset()
+            self._core.reset()
 
     async def fork(self) -> Self:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
-        await self._begin()
-        branch = object.__new__(type(self))
-        branch._sandbox = await self._sandbox.fork()
-        branch._core = self._core.branch()
-        branch._core.take(branch._sandbox)
-        branch._begun, branch._turn = True, anyio.Lock()
-        return branch
+        async with self._alone():
+            branch = object.__new__(type(self))
+            branch._sandbox = await self._sandbox.fork()
+            branch._core = self._core.branch()
+            branch._core.take(branch._sandbox)
+            branch._begun, branch._turn = True, anyio.Lock()
+            return branch
 
     async def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
-        await self._begin()
-        return self._core.to_checkpoint((await self._sandbox.snapshot()).to_bytes())
+        async with self._alone():
+            return self._core.to_checkpoint((await self._sandbox.snapshot()).to_bytes())
 
     async def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
         data, snapshot = self._core.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
-        await self._begin()
-        await self._sandbox.reset()
-        failed = await self._sandbox.restore(read)
-        self._core.take_over(data)
-        return failed
+        async with self._alone():
+            await self._sandbox.reset()
+            failed = await self._sandbox.restore(read)
+            self._core.take_over(data)
+            return failed
 
     async def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""

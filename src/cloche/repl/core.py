@@ -278,7 +278,7 @@ class EnvironmentCore:
         """For a branch of the session: the same so far, its own from here on."""
         bench = self.bench
         core = EnvironmentCore(self.context, self.config, self.prompt, bench.tools, bench.models.llm, self.count)
-        core.benches = self.benches
+        core.benches, core._timeout_ms = self.benches, self._timeout_ms
         core.take_over(self.to_data())
         return core
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import PolicyError
@@ -13,7 +14,7 @@ from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -82,9 +83,7 @@ class REPLEnvironment:
         ready = core.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
-        refuse_reentry(self._sandbox.id)
-        with self._turn:
-            self._begin()
+        with self._alone():
             turn = core.bench.begin_turn(ready.code)
             try:
                 result = self._sandbox.execute(ready.code, timeout_ms=core.time_for(timeout_ms))
@@ -94,6 +93,14 @@ class REPLEnvironment:
             question = core.summary_question(output)
             summary = None if question is None else self._summarise(question)
             return core.conclude(turn, ready, result, output, summary)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else works at this bench meanwhile; it has its context."""
+        refuse_reentry(self._sandbox.id)
+        with self._turn:
+            self._begin()
+            yield
 
     def _begin(self) -> None:
         """Give the sandbox its context, once. A session that was lost has it again by itself."""
@@ -119,38 +126,39 @@ class REPLEnvironment:
 
     def get_state(self) -> str:
         """What a model should know of the session: its context, variables, findings and stored outputs."""
-        self._begin()
-        return self._core.describe_state(self._sandbox.list_variables())
+        with self._alone():
+            return self._core.describe_state(self._sandbox.list_variables())
 
     def reset(self) -> None:
         """Empty namespace, no findings, no stored outputs; the same context and tools."""
-        self._sandbox.reset()
-        self._core.reset()
+        with self._alone():
+            self._sandbox.reset()
+            self._core.reset()
 
     def fork(self) -> Self:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
-        self._begin()
-        branch = object.__new__(type(self))
-        branch._sandbox = self._sandbox.fork()
-        branch._core = self._core.branch()
-        branch._core.take(branch._sandbox)
-        branch._begun, branch._turn = True, threading.Lock()
-        return branch
+        with self._alone():
+            branch = object.__new__(type(self))
+            branch._sandbox = self._sandbox.fork()
+            branch._core = self._core.branch()
+            branch._core.take(branch._sandbox)
+            branch._begun, branch._turn = True, threading.Lock()
+            return branch
 
     def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
-        self._begin()
-        return self._core.to_checkpoint(self._sandbox.snapshot().to_bytes())
+        with self._alone():
+            return self._core.to_checkpoint(self._sandbox.snapshot().to_bytes())
 
     def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
         data, snapshot = self._core.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
-        self._begin()
-        self._sandbox.reset()
-        failed = self._sandbox.restore(read)
-        self._core.take_over(data)
-        return failed
+        with self._alone():
+            self._sandbox.reset()
+            failed = self._sandbox.restore(read)
+            self._core.take_over(data)
+            return failed
 
     def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""

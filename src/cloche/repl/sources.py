@@ -33,13 +33,15 @@ class Source:
         self.label = label
         self.text = text
         self._searchable: Text | None = None
+        self._making = threading.Lock()
 
     @property
     def searchable(self) -> Text:
-        """As bytes, made once."""
-        if self._searchable is None:
-            self._searchable = Text(self.text)
-        return self._searchable
+        """As bytes, made once: eight searches at a time are not to make eight copies of a hundred megabytes."""
+        with self._making:
+            if self._searchable is None:
+                self._searchable = Text(self.text)
+            return self._searchable
 
     def lines(self, first: int, last: int) -> str:
         """Lines by number, from 1, both ends included."""

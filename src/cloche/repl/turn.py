@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import RequestError
+from cloche_guest.values import encode
 
 if TYPE_CHECKING:
     from cloche.repl.ahead import Ahead, Slot
@@ -108,10 +109,11 @@ class TurnResult:
         return self.error is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Plain data for JSON. In `final_value` what JSON does not have is tagged, as on the wire."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("result", "shown", "calls")}
         return {
             **plain,
+            "final_value": encode(self.final_value),
             "notes": list(self.notes),
             "calls": [asdict(call) for call in self.calls],
             "shown": None if self.shown is None else asdict(self.shown),
