@@ -8,7 +8,7 @@ import pytest
 from benchmarks import warm_jail
 from benchmarks.discovery import find_rows
 from benchmarks.row import NotHere, Target
-from benchmarks.rows import state
+from benchmarks.rows import state, state_memory
 
 from cloche.backends.jail.houses import houses
 
@@ -19,6 +19,7 @@ ROWS = {found.name: found for found in find_rows() if found.name.startswith("sta
 def little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(warm_jail, "PRELOAD", ("json",))
     monkeypatch.setattr(state, "MEGABYTE", 1 << 16)
+    monkeypatch.setattr(state_memory, "SIZE", 1 << 22)
     yield
     houses.close()
 
@@ -33,6 +34,8 @@ def test_targets_are_those_that_were_promised():
     assert {name: row.targets for name, row in ROWS.items() if row.targets} == {
         "state.save_16mb": (Target("ratio", "<=", 1.3),),
         "state.incremental": (Target("p50", "<=", 60),),
+        "state.guest_memory_100mb": (Target("p50", "<=", 20),),
+        "state.host_memory_100mb": (Target("p50", "<=", 120),),
     }
 
 
@@ -43,6 +46,8 @@ def test_targets_are_those_that_were_promised():
         state.saving(state.STRINGS, 1 << 12, portable=True),
         state.loading(state.FLOATS, 1 << 16),
         state.saving_what_changed,
+        state_memory.in_the_guest,
+        state_memory.in_the_host,
     ],
 )
 def test_our_side_of_a_row_really_runs(ours):

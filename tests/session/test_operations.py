@@ -154,3 +154,10 @@ def test_a_guest_cannot_make_a_snapshot_grow_by_naming_one_piece_often():
     digest = next(iter(base.held()))
     with pytest.raises(ProtocolError, match="too large"):
         read_reply(operation, Finished(result={"entries": [{**ENTRY, "stream": [digest] * 21}]}, attachment=b""))
+
+
+def test_a_reply_that_was_read_is_not_held_any_longer():
+    """An idle session would otherwise keep its last state in the host's memory, whoever has dropped it."""
+    finished = Finished(result={"entries": []}, attachment=bytearray())
+    read_reply(operations.TakeSnapshot(1000), finished)
+    assert (finished.result, finished.attachment) == (None, None)

@@ -256,7 +256,10 @@ def read_reply(operation: Operation[T], finished: Finished) -> T:
     """The value of an operation whose guest lives."""
     if finished.error is not None:
         raise operation.refuse(finished.error)
-    return operation.read(finished.result or {}, finished.attachment)
+    # Given away: a session that idles does not hold its last state until somebody asks for the next thing.
+    result, finished.result = finished.result, None
+    attachment, finished.attachment = finished.attachment, None
+    return operation.read(result or {}, attachment)
 
 
 def outgoing(value: Any, limit: int, what: str) -> Any:
