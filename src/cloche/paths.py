@@ -42,6 +42,12 @@ def sessions_dir() -> Path:
     return private_folder(Path(tempfile.gettempdir()) / f"cloche-{owner}")
 
 
+def outputs_dir() -> Path:
+    """Long outputs of workbenches. What a crash left here goes when the next one is stored."""
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    return private_folder(Path(tempfile.gettempdir()) / f"cloche-outputs-{owner}")
+
+
 def private_folder(path: Path) -> Path:
     """`path` as a folder whose contents only we can see. One that belongs to somebody else is refused.
 

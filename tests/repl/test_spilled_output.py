@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,7 +176,7 @@ def test_a_folder_that_somebody_else_made_is_not_used(tmp_path):
 
 def test_outputs_of_an_environment_that_nobody_closed_go_with_it():
     spill = Spill(None, 1000)
-    folder = spill.store(1, "output").parent.parent
+    folder = spill.store(1, "output").parent
     assert folder.exists()
     del spill
     gc.collect()
@@ -188,3 +190,20 @@ def test_hundreds_of_spilling_turns_stay_within_the_quota(tmp_path):
         (folder,) = tmp_path.iterdir()
         assert sum(file.stat().st_size for file in folder.iterdir()) <= 50_000
         assert "there is no stored output" in str(env.execute("peek('out:1')").error)
+
+
+def test_outputs_of_a_process_that_was_killed_go_when_the_next_is_stored(tmp_path):
+    code = (
+        "import os, sys; from cloche.repl.spill import Spill\n"
+        "spill = Spill(sys.argv[1], 1000)\nprint(spill.store(1, 'left').parent, flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=50)
+    left, mine = Path(killed.stdout.strip()), tmp_path / "mine"
+    mine.mkdir()
+    assert (left / "turn_1.txt").read_text() == "left"
+    one, other = Spill(str(tmp_path), 1000), Spill(str(tmp_path), 1000)
+    kept = one.store(1, "kept")
+    other.store(1, "output")
+    assert not left.exists()
+    assert kept.exists()
+    assert mine.exists()

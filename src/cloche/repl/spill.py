@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cloche.errors import MachineError
+from cloche.paths import outputs_dir
+from cloche.session.hosts import Host, hold
 
 if TYPE_CHECKING:
     from cloche.repl.config import PromptConfig
@@ -25,7 +28,7 @@ class Spill:
     """The stored outputs of one environment."""
 
     def __init__(self, folder: str | None, quota_bytes: int) -> None:
-        self.session_id = secrets.token_hex(8)
+        self.session_id = str(Host.here())
         self._given = folder
         self._own: Path | None = None
         self._quota = quota_bytes
@@ -37,11 +40,14 @@ class Spill:
     def folder(self) -> Path:
         """Where they lie: for this session alone."""
         if self._own is None:
-            base = Path(self._given) if self._given is not None else Path(tempfile.mkdtemp(prefix="cloche-outputs-"))
+            base = Path(self._given) if self._given is not None else _default_folder()
             own = base / self.session_id
             own.mkdir(mode=0o700, parents=True)  # a folder that is there already is somebody else's
+            held = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            hold(held)
             self._own = own
-            self._remove = weakref.finalize(self, _remove, base if self._given is None else own, os.getpid())
+            self._remove = weakref.finalize(self, _remove, own, held, os.getpid())
+            _remove_leftovers(base)
         return self._own
 
     def store(self, turn: int, text: str) -> Path:
@@ -139,9 +145,25 @@ def _fit(summary: str, room: int) -> str:
     return summary if len(summary) <= max(room, 80) else f"{summary[:keep]}\n...\n{summary[-keep:]}"
 
 
-def _remove(folder: Path, owner: int) -> None:
+def _default_folder() -> Path:
+    try:
+        return outputs_dir()
+    except MachineError:  # somebody else was there first
+        return Path(tempfile.mkdtemp(prefix="cloche-outputs-"))
+
+
+def _remove(folder: Path, held: int, owner: int) -> None:
+    os.close(held)
     if os.getpid() == owner:  # a child of the process that made it leaves it alone
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(base: Path) -> None:
+    """Outputs of processes that were killed: nobody else would remove them."""
+    for path in base.iterdir():
+        host = Host.parse(path.name)
+        if host is not None and host.has_left(str(path)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _cut(line: str) -> str:
