@@ -6,10 +6,11 @@ import os
 
 import pytest
 
-from cloche import LookError, REPLConfig, REPLEnvironment, SourceError
+from cloche import LookError, REPLConfig, REPLEnvironment, RequestError, SourceError
 from cloche.repl import looking
 from cloche.repl.searching import Text
 from cloche.repl.sources import Sources, as_text
+from cloche.repl.turn import OpenTurn
 
 
 @pytest.fixture
@@ -83,14 +84,22 @@ def test_a_file_that_changes_is_read_again(sources, root):
 
 
 def test_grep_takes_both_orders_when_only_one_names_a_text(sources):
-    assert [hit["text"] for hit in looking.grep(sources, 100, "out", "out:3")["hits"]] == ["output"]
-    assert [hit["text"] for hit in looking.grep(sources, 100, "out:3", "out")["hits"]] == ["output"]
-    assert looking.grep(sources, 100, "t", "notes.txt")["source"] == "notes.txt"
+    assert [hit["text"] for hit in looking.grep(sources, 100, None, "out", "out:3")["hits"]] == ["output"]
+    assert [hit["text"] for hit in looking.grep(sources, 100, None, "out:3", "out")["hits"]] == ["output"]
+    assert looking.grep(sources, 100, None, "t", "notes.txt")["source"] == "notes.txt"
+
+
+def test_a_search_is_given_up_when_its_turn_is_over(sources):
+    turn = OpenTurn(1)
+    assert looking.grep(sources, 100, turn.check, "two")["total"] == 1
+    turn.end()
+    with pytest.raises(RequestError, match="the turn is over"):
+        looking.grep(sources, 100, turn.check, "two")
 
 
 def test_grep_never_takes_raw_text_for_a_source(sources):
     with pytest.raises(SourceError):
-        looking.grep(sources, 100, "a", "some text to search in\nwith lines")
+        looking.grep(sources, 100, None, "a", "some text to search in\nwith lines")
 
 
 def test_list_dir_and_file_info_see_the_root(sources, root):

@@ -85,7 +85,7 @@ class Bench:
         sources = self.sources
         self._functions: dict[str, Callable[..., Any]] = {
             "peek": lambda *a, **k: looking.peek(sources, *a, **k),
-            "grep": lambda *a, **k: looking.grep(sources, config.max_grep_results, *a, **k),
+            "grep": lambda *a, **k: looking.grep(sources, config.max_grep_results, self.turn.check, *a, **k),
             "list_dir": lambda *a, **k: looking.list_dir(sources, *a, **k),
             "file_info": lambda *a, **k: looking.file_info(sources, *a, **k),
             "context_len": lambda: len(sources.context.text),
@@ -144,8 +144,7 @@ class Bench:
     def recording(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Iterator[_Serving]:
         """What comes of a call belongs to the turn in which it was made, however late it comes."""
         turn, started = self.turn, time.perf_counter()
-        if turn.over:
-            raise RequestError("the turn is over")
+        turn.check()
         call = _Serving(self._slot_for(turn, name, args, kwargs))
         failed = None
         try:

@@ -11,6 +11,8 @@ from cloche.errors import LookError
 from cloche.repl.searching import Searcher
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cloche.repl.sources import Source, Sources
 
 DEFAULT_PEEK = 500
@@ -44,6 +46,7 @@ def peek(sources: Sources, source: Any = None, n: Any = None, start: Any = 0, li
 def grep(
     sources: Sources,
     most: int,
+    between: Callable[[], None] | None,
     pattern: Any,
     source: Any = None,
     before: Any = 0,
@@ -52,7 +55,7 @@ def grep(
     max_results: Any = None,
 ) -> dict[str, Any]:
     """Lines that match, `most` of them at most. When only the first argument names a text, it is the source and the
-    second the pattern."""
+    second the pattern. `between` is called now and then, and may raise to give up."""
     if isinstance(source, str) and sources.knows(pattern) and not sources.knows(source):
         pattern, source = source, pattern
     if not isinstance(pattern, str):
@@ -69,7 +72,7 @@ def grep(
         )
     found: Source = sources.find(source)
     searcher = Searcher(pattern, ignore_case=bool(ignore_case))
-    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=wanted)
+    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=wanted, between=between)
     hits = [
         {
             "line": hit.line,

@@ -65,10 +65,14 @@ class OpenTurn:
                 raise RequestError("the turn has its answer already" if self.answer else "the turn is over")
             self.answer = answer
 
-    def while_it_lasts(self, slot: Slot) -> Any:
-        """What a call of a batch gives; nobody waits for more of them when the turn is over."""
+    def check(self) -> None:
+        """For what takes long: nobody waits for it when the turn is over."""
         if self.over:
             raise RequestError("the turn is over")
+
+    def while_it_lasts(self, slot: Slot) -> Any:
+        """What a call of a batch gives."""
+        self.check()
         return slot.result()
 
     def end(self) -> None:
