@@ -19,7 +19,7 @@ ROWS = {found.name: found for found in find_rows() if found.name.startswith("sta
 def little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(warm_jail, "PRELOAD", ("json",))
     monkeypatch.setattr(state, "MEGABYTE", 1 << 16)
-    monkeypatch.setattr(state_memory, "SIZE", 1 << 22)
+    monkeypatch.setattr(state_memory, "SIZE", 1 << 25)
     yield
     houses.close()
 
