@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 
 from cloche.factory import create_async_sandbox
+from cloche.repl.checkpoint import pack
 from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
 from cloche.session.callbacks import refuse_reentry
@@ -148,16 +149,16 @@ class AsyncREPLEnvironment:
     async def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
         async with self._alone():
-            return self._core.to_checkpoint((await self._sandbox.snapshot()).to_bytes())
+            return pack(self._core.keep(), (await self._sandbox.snapshot()).to_bytes())
 
     async def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
-        data, snapshot = self._core.read_checkpoint(checkpoint)
+        kept, snapshot = self._core.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         async with self._alone():
             await self._sandbox.reset()
             failed = await self._sandbox.restore(read)
-            self._core.take_over(data)
+            self._core.take_over(kept)
             return failed
 
     async def close(self) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import struct
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cloche.errors import PolicyError, RequestError, SnapshotError
+from cloche.errors import PolicyError, RequestError
 from cloche.guardrails.unicode import sanitize_code_unicode
 from cloche.guardrails.visitor import check
 from cloche.guardrails.wording import explain
@@ -18,8 +15,8 @@ from cloche.isolation import Isolation
 from cloche.repl import spill as spilling
 from cloche.repl.accounting import measure
 from cloche.repl.bench import Bench, Benches
+from cloche.repl.checkpoint import Kept, digest, unpack
 from cloche.repl.config import PromptConfig, REPLConfig
-from cloche.repl.findings import Findings
 from cloche.repl.manual import DOCS, STUBS
 from cloche.repl.models import Models
 from cloche.repl.redaction import redact
@@ -46,8 +43,6 @@ LONGEST_NAME = 80
 PLACED = ("answer", "artifacts")
 """Variables that are there without anybody's doing."""
 S = TypeVar("S", "SessionSandbox", "AsyncSandbox")
-_CHECKPOINT = struct.Struct(">4sBQ")
-_MAGIC, _VERSION = b"CLWB", 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,65 +274,43 @@ class EnvironmentCore:
         bench = self.bench
         core = EnvironmentCore(self.context, self.config, self.prompt, bench.tools, bench.models.llm, self.count)
         core.benches, core._timeout_ms = self.benches, self._timeout_ms
-        core.take_over(self.to_data())
+        core.take_over(self.keep())
         return core
 
-    def to_data(self) -> dict[str, Any]:
+    def keep(self) -> Kept:
         """What is not in the sandbox."""
-        bench, text = self.bench, None if self.context is None else self.bench.sources.context.text
-        outputs = {handle[4:]: bench.spill.read(int(handle[4:])) for handle in bench.spill.handles}
-        return {
-            "turns": bench.turns,
-            "looks": bench.looks,
-            "findings": bench.findings.to_data(),
-            "outputs": {number: output for number, output in outputs.items() if output is not None},
-            "summary": bench.spill.summary,
-            "context": None if text is None else _digest(text),
-        }
-
-    def to_checkpoint(self, snapshot: bytes) -> bytes:
-        """All of it."""
-        head = json.dumps(self.to_data()).encode()
-        return _CHECKPOINT.pack(_MAGIC, _VERSION, len(head)) + head + snapshot
-
-    def read_checkpoint(self, data: bytes) -> tuple[dict[str, Any], bytes]:
-        """(what is not in the sandbox, the snapshot); nothing is changed yet."""
-        try:
-            magic, version, size = _CHECKPOINT.unpack_from(data)
-            if (magic, version) != (_MAGIC, _VERSION) or _CHECKPOINT.size + size > len(data):
-                raise ValueError("not a checkpoint of this version")
-            head = json.loads(data[_CHECKPOINT.size : _CHECKPOINT.size + size])
-            Findings.from_data(head["findings"])
-            _ = int(head["turns"]), int(head["looks"]), str(head["summary"])
-            head["outputs"] = {int(number): str(output) for number, output in head["outputs"].items()}
-        except (
-            struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
-        ) as exc:  # fmt: skip
-            raise SnapshotError("these bytes are not a checkpoint", cause=str(exc)[:200]) from None
-        text = None if self.context is None else self.bench.sources.context.text
-        if head["context"] != (None if text is None else _digest(text)):
-            raise SnapshotError(
-                "the checkpoint was made with another context", remedy="make the environment with the same context"
-            )
-        return head, data[_CHECKPOINT.size + size :]
-
-    def take_over(self, data: dict[str, Any]) -> None:
         bench = self.bench
-        bench.turns, bench.looks = int(data["turns"]), int(data["looks"])
-        bench.findings.all[:] = Findings.from_data(data["findings"]).all
+        outputs = {turn: bench.spill.read(turn) for turn in bench.spill.turns}
+        return Kept(
+            turns=bench.turns,
+            looks=bench.looks,
+            findings=list(bench.findings.all),
+            outputs={turn: output for turn, output in outputs.items() if output is not None},
+            summary=bench.spill.summary,
+            context=self._context_digest(),
+        )
+
+    def read_checkpoint(self, data: bytes) -> tuple[Kept, bytes]:
+        """(what is not in the sandbox, the snapshot); nothing is changed yet."""
+        return unpack(data, self._context_digest())
+
+    def take_over(self, kept: Kept) -> None:
+        """Go on from there."""
+        bench = self.bench
+        bench.turns, bench.looks = kept.turns, kept.looks
+        bench.findings.all[:] = kept.findings
         bench.spill.clear()
-        for number, output in data["outputs"].items():
+        for turn, output in kept.outputs.items():
             with suppress(OSError):  # as when it was made: one that cannot be stored is not there
-                bench.spill.store(int(number), output)
-        bench.spill.summary = str(data["summary"])
+                bench.spill.store(turn, output)
+        bench.spill.summary = kept.summary
+
+    def _context_digest(self) -> str | None:
+        return digest(None if self.context is None else self.bench.sources.context.text)
 
 
 def _done_inside(*_: Any) -> None:
     raise RequestError("there is nothing to be done by the host")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _signature(name: str, tool: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import PolicyError
 from cloche.factory import create_sandbox
+from cloche.repl.checkpoint import pack
 from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
 from cloche.session.callbacks import refuse_reentry
@@ -148,16 +149,16 @@ class REPLEnvironment:
     def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
         with self._alone():
-            return self._core.to_checkpoint(self._sandbox.snapshot().to_bytes())
+            return pack(self._core.keep(), self._sandbox.snapshot().to_bytes())
 
     def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
-        data, snapshot = self._core.read_checkpoint(checkpoint)
+        kept, snapshot = self._core.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         with self._alone():
             self._sandbox.reset()
             failed = self._sandbox.restore(read)
-            self._core.take_over(data)
+            self._core.take_over(kept)
             return failed
 
     def close(self) -> None:

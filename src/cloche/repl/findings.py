@@ -46,10 +46,6 @@ class Findings:
         """All of them, shortened."""
         return [{**asdict(item), "content": item.content[:200], "tags": list(item.tags)} for item in self.all]
 
-    def to_data(self) -> list[dict[str, Any]]:
-        """For a checkpoint."""
-        return [asdict(item) for item in self.all]
-
     @classmethod
     def from_data(cls, data: list[dict[str, Any]]) -> Findings:
         """From a checkpoint. TypeError, KeyError or ValueError for what was no such list."""

@@ -86,6 +86,11 @@ class Spill:
         return next((turn for turn in self._sizes if path == str(self._path(turn))), None)
 
     @property
+    def turns(self) -> list[int]:
+        """Those whose output can be looked at."""
+        return list(self._sizes)
+
+    @property
     def handles(self) -> list[str]:
         """Those that can be looked at."""
         return [f"out:{turn}" for turn in self._sizes]
