@@ -8,6 +8,7 @@ from cloche.errors import PatternError
 from cloche.repl.redaction import Redactor, redact
 from cloche.repl.searching import Searcher, Text
 
+REJECTED = b"("
 CORPUS = (
     rb"(?i)\bn[\w-]{2,3}dle$" + b"\nthe needle\r\nno \xc3\xa9\n\nNeedle" + b"\xff\0" * 3,
     rb"a.*\n(?P<n>b|c)?" + b"\na1\nb\naa\nc" * 5,

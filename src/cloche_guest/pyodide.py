@@ -6,6 +6,7 @@ begins with `begin`, when the host's program has put its devices in place.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -148,6 +149,8 @@ class PyodideKernel(Kernel):
         self.capture.end()
         sys.stdout, sys.stderr = self.capture.streams()
         self.space.restore_reserved()
+        # A collection would walk through the frames that are gone. Cycles stay from now on; the session lives.
+        gc.disable()
         # The frames that are gone are still counted.
         sys.setrecursionlimit(sys.getrecursionlimit() + LOST_FRAMES)
         if request is None or "id" not in request:

@@ -110,6 +110,14 @@ def test_deep_recursions_do_not_use_the_session_up(shared: SessionSandbox):
     assert shared.execute("def down(n): return n and down(n - 1)\ndown(900)").value == "0"
 
 
+def test_a_session_that_went_too_deep_can_make_many_objects():
+    """A collection of garbage must not meet what the recursion left behind."""
+    many = "many = [[number] for number in range(300_000)]\nlen(many)"
+    with create_sandbox(backend="pyodide") as sandbox:
+        sandbox.execute(DEEP["compare"])
+        assert [sandbox.execute(many).value for _ in range(3)] == ["300000"] * 3
+
+
 def test_sessions_of_one_snapshot_have_other_random_numbers(shared: SessionSandbox):
     code = "import random, uuid, os; random.random(), uuid.uuid4(), os.urandom(8)"
     with create_sandbox(backend="pyodide") as other:
