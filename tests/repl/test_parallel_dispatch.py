@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -318,7 +319,27 @@ statements = st.one_of(
 )
 
 
-@given(st.lists(statements, min_size=1, max_size=5).map("\n".join))
+def in_blocks(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Statements in whatever may run them once, often, later or never."""
+    body = st.lists(inner, min_size=1, max_size=3).map("\n".join).map(lambda text: textwrap.indent(text, "    "))
+    return st.one_of(
+        st.builds("try:\n{}\nexcept Exception as exc: print(type(exc))\nelse: print({})".format, body, atoms),
+        st.builds("for n in (1, 2):\n{}".format, body),
+        st.builds("for n, m in [(1, 2), (3, 4)]:\n{}\n    print(look(m))".format, body),
+        st.builds("if {}:\n{}\nelse:\n{}".format, atoms, body, body),
+        st.builds("def g(n=1):\n{}\n    return {}\nprint(g())".format, body, atoms),
+        st.builds("async def h(n=2):\n{}\nawait h()".format, body),
+        st.builds("class C:\n{}".format, body),
+        st.builds("import contextlib\nwith contextlib.suppress(Exception):\n{}".format, body),
+        st.builds("match {}:\n    case '<1>': print(look(1))\n    case _: print(look(2))".format, atoms),
+        st.builds("assert {}, look(3)".format, atoms),
+    )
+
+
+programs = st.lists(st.recursive(statements, in_blocks, max_leaves=8), min_size=1, max_size=4).map("\n".join)
+
+
+@given(programs)
 def test_results_are_those_of_one_call_after_the_other(both, code):
     setup = "x = n = 1\ngot = []\n"
     saved = "def saved(n): return note(n)\n"  # a call that may change something, under a name that says nothing
