@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from tests.executor.kinds import FEW, KINDS, executing, options_of
 
 from cloche import REPLExecutor, REPLSettings, RequestError, SessionClosedError, StartError, UnsupportedError
 from cloche.executor.servers import WallServer
-from cloche.pool import Pool
+from cloche.pool import Pool, PoolLimits
 
 COLD = REPLSettings(preload=FEW, enabled=False)
 
@@ -122,6 +123,43 @@ def test_a_pool_that_was_given_is_left_as_it_was_found(tmp_path: Path) -> None:
             assert pool.stats()["cells"] == 1
 
     anyio.run(work)
+
+
+def test_whoever_waits_for_a_place_of_the_pool_takes_the_server_that_got_it(tmp_path: Path) -> None:
+    """The one that is kept ready may have the only place, and nobody else be there to use it."""
+    fence = tmp_path / "fence"
+
+    async def main() -> None:
+        limits = PoolLimits(sessions=1, wait_ms=600_000, set_aside_ms=None)
+        settings = REPLSettings(preload=("json",), warmup_timeout_seconds=600)
+        said: list[str] = []
+
+        async def ask(code: str, scope: anyio.CancelScope) -> None:
+            with scope:
+                said.append((await executor.execute(code)).stdout)
+
+        async def until(busy: int) -> None:
+            while executor.health().busy < busy or executor.health().starting < 1:
+                await anyio.lowlevel.checkpoint()
+
+        async with Pool(limits) as pool, REPLExecutor(settings, servers=1, pool=pool, backend="native") as executor:
+            await executor.wait_until_ready()
+            with anyio.fail_after(50):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(
+                        ask, f"import os\nwhile not os.path.exists({str(fence)!r}): pass", anyio.CancelScope()
+                    )
+                    await until(busy=1)
+                    given_up = anyio.CancelScope()
+                    group.start_soon(ask, "print('given up')", given_up)  # waits for the one that is starting
+                    await until(busy=2)
+                    group.start_soon(ask, "print('patient')", anyio.CancelScope())  # asks the pool itself
+                    await until(busy=3)
+                    given_up.cancel()
+                    fence.touch()
+        assert sorted(said) == ["", "patient\n"]
+
+    anyio.run(main)
 
 
 def test_it_runs_on_trio(tmp_path: Path) -> None:

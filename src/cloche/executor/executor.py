@@ -180,19 +180,25 @@ class REPLExecutor:
         """A server that is ready; where there is none, one that is begun now, unless another is ready sooner."""
         while True:
             self._group_now()
-            while self._ready:
-                server = self._ready.popleft()
-                self._changed()
-                if server.ended is None:
-                    return server
-                self._lose(server)
+            server = self._take_ready()
+            if server is not None:
+                return server
             if self._failing or self._queueing >= self._starting:
-                return await self._start_one()
+                return await self._start_or_take()
             self._queueing += 1
             try:
                 await self._change.wait()
             finally:
                 self._queueing -= 1
+
+    def _take_ready(self) -> Server | None:
+        while self._ready and not self._closed:
+            server = self._ready.popleft()
+            self._changed()
+            if server.ended is None:
+                return server
+            self._lose(server)
+        return None
 
     def health(self) -> REPLHealth:
         """How the servers are, now."""
@@ -250,31 +256,64 @@ class REPLExecutor:
             self._starting -= 1
             self._changed()
 
-    async def _start_one(self) -> Server:
-        """For a request that waits for it."""
+    async def _start_or_take(self) -> Server:
+        """A server for a request that waits for it.
+
+        Both at once: while all places of the pool are taken, those that become ready may be the only ones there are.
+        """
+        found: list[Server] = []
+        trouble: ClocheError | None = None
+
+        async def start() -> None:
+            nonlocal trouble
+            try:
+                found.append(await self._make())
+                self._recover()
+            except ClocheError as exc:
+                self._fail(str(exc))
+                trouble = exc
+            both.cancel_scope.cancel()
+
+        async def look() -> None:
+            while not self._closed:
+                server = self._take_ready()
+                if server is not None:
+                    found.append(server)
+                    break
+                await self._change.wait()
+            both.cancel_scope.cancel()
+
         try:
-            server = await self._make()
-        except ClocheError as exc:
-            self._fail(str(exc))
+            async with anyio.create_task_group() as both:
+                both.start_soon(start)
+                both.start_soon(look)
+            self._group_now()
+        except BaseException:
+            for server in found:
+                await self._put_away(server)
             raise
-        self._recover()
-        return server
+        if trouble is not None and not found:
+            raise trouble
+        self._ready.extend(found[1:])
+        return found[0]
 
     async def _make(self) -> Server:
         group = self._group_now()
         server: Server
         if self._command is not None:
-            server = process = ServerProcess(self._command, self.settings, cwd=self._cwd, env=self._env)
-            await group.start(process.run)
-            group.start_soon(self._watch, process)
+            server = ServerProcess(self._command, self.settings, cwd=self._cwd, env=self._env)
         else:
             assert self._pool is not None
             server = WallServer(self._pool, self._owner, self.settings, self._options, warm=self.settings.enabled)
         try:
+            if isinstance(server, ServerProcess):
+                await group.start(server.run)
+                group.start_soon(self._watch, server)
             await server.start()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await server.destroy()
+        except BaseException as exc:
+            await self._put_away(server)
+            if isinstance(exc, NotAccepted):
+                raise StartError("the server was gone before it was ready", cause=str(exc)) from exc
             raise
         return server
 

@@ -80,9 +80,10 @@ class WallServer(Server):
     async def start(self) -> None:
         settings = self._settings
         limit = settings.warmup_timeout_seconds
+        # Until a place is free is not its own time: how long to wait for that, the pool knows.
+        self._session = session = await self._pool.open(self._owner, **self._options)
         try:
             with anyio.fail_after(limit):
-                self._session = session = await self._pool.open(self._owner, **self._options)
                 sandbox = _sandbox_of(session)
                 if self._warm:
                     await sandbox._warm()
