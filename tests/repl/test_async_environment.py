@@ -65,6 +65,20 @@ async def test_async_tools_and_models_are_awaited_and_run_side_by_side(anyio_bac
         assert (await env.execute("llm_call('a'), llm_batch(['b', 'c'])")).output == "('A', ['B', 'C'])"
 
 
+async def test_an_object_that_has_to_be_awaited_when_it_is_called_is_a_tool_and_a_model(anyio_backend):
+    class Client:
+        async def __call__(self, what: str) -> str:
+            return f"<{what}>"
+
+    async with AsyncREPLEnvironment(
+        "", backend="native", tools={"ask": Tool(Client(), read_only=True)}, llm=Client()
+    ) as env:
+        result = await env.execute("print(ask('a'), ask('b'), llm_call('c'), llm_batch(['d']))")
+        assert result.output == "<a> <b> <c> ['<d>']"
+        assert result.calls[0].characters == 3
+        assert (await env.execute("1 / 0\nask('x'); ask('y')")).error is not None  # and nobody is left to be awaited
+
+
 async def test_an_error_of_an_async_tool_is_raised_where_the_call_stands(anyio_backend):
     async def fail(what: int) -> None:
         raise ValueError(f"no {what}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import threading
 import time
@@ -21,7 +20,7 @@ from cloche.repl.planning import plan
 from cloche.repl.sources import Sources
 from cloche.repl.spill import Spill
 from cloche.repl.turn import LONGEST_ERROR, Answer, HostCall, OpenTurn
-from cloche.session.callbacks import RESERVED, calling_sandbox, mark_inside
+from cloche.session.callbacks import RESERVED, calling_sandbox, is_coroutine_function, mark_inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -187,7 +186,7 @@ class Bench:
         """Whether somebody has to await it."""
         if name in ("llm_call", "llm_batch"):
             return self.models.is_async
-        return inspect.iscoroutinefunction(self._functions[name])
+        return is_coroutine_function(self._functions[name])
 
     @property
     def names(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -10,6 +9,7 @@ import anyio
 from cloche.errors import RequestError
 from cloche.repl.ahead import SIDE_BY_SIDE, Ahead
 from cloche.repl.planning import PlannedCall
+from cloche.session.callbacks import is_coroutine_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Models:
 
     def __init__(self, llm: Callable[..., Any] | None, clean: Callable[[str], str]) -> None:
         self.llm = llm
-        self.is_async = inspect.iscoroutinefunction(llm)
+        self.is_async = is_coroutine_function(llm)
         self._clean = clean
 
     def call(self, prompt: Any, context_slice: Any = None, **options: Any) -> Any:

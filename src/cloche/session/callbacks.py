@@ -96,8 +96,7 @@ class Callbacks:
 
     def is_async(self, name: str) -> bool:
         """Whether calling it gives a coroutine at once."""
-        function = self._functions[name]
-        return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object with an async __call__ counts
+        return is_coroutine_function(self._functions[name])
 
     def call(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the host function (which may return an awaitable). Runs inside a context of its own."""
@@ -105,6 +104,11 @@ class Callbacks:
         if name == "rlm_query" and len(args) == 1:
             args = [args[0], self.context]
         return self._functions[name](*args, **kwargs)
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Whether calling it gives a coroutine at once; an object with an async ``__call__`` counts."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - not whether it can be called
 
 
 def _signature(name: str, tool: Callable[..., Any]) -> str:
