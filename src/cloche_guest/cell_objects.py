@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     Reduction = Tuple[Any, ...]
 
-NAMED_ONLY = ("ParamSpec", "TypeVarTuple")
 HOOKS_OF_METACLASSES = ("__new__", "__init__", "__prepare__")
 
 
@@ -48,6 +47,14 @@ _make_dispatch = Apply(
     "(lambda base, table: [[made, [made.register(kind, function) for kind, function in table]][0]"
     " for made in [__import__('functools').singledispatch(base)]][0])"
 )
+_make_alias = Apply(
+    "(lambda name, value, parameters: __import__('typing').TypeAliasType(name, value, type_params=parameters))"
+)
+_make_variable = Apply(
+    "(lambda name, constraints, bound, covariant, contravariant: __import__('typing').TypeVar(name, *constraints,"
+    " bound=bound, covariant=covariant, contravariant=contravariant))"
+)
+_OF_CACHED = ("__wrapped__", "cache_parameters")
 _OF_DISPATCH = ("register", "dispatch", "registry", "_clear_cache")
 
 
@@ -66,22 +73,31 @@ def _has(kind: Any, name: str) -> bool:
     return kind.__module__ == "__main__" and name in kind.__dict__
 
 
-def reducers() -> dict[type, Callable[[Any], Any]]:
-    """By type; of modules that are imported already."""
+def reducers(beside_cloudpickle: bool) -> dict[type, Callable[[Any], Any]]:
+    """By type; of modules that are imported already. cloudpickle makes one variable of all that were the same."""
+    try:
+        import _typing  # type: ignore[import-not-found]  # where CPython 3.12 has them, whoever imports typing
+    except ImportError:
+        _typing = None
+    functools, typing = sys.modules.get("functools"), sys.modules.get("typing")
     found: dict[type, Callable[[Any], Any]] = {}
-    functools: Any = sys.modules.get("functools")
-    typing: Any = sys.modules.get("typing")
     for module, name, reduce in (
         (functools, "_lru_cache_wrapper", _reduce_cached),
         (functools, "cached_property", _reduce_cached_property),
         (typing, "NewType", _reduce_new_type),
-        (typing, "TypeAliasType", _reduce_alias),
-        *[(typing, name, _reduce_named) for name in NAMED_ONLY],
+        *[(typing, name, reduce) for name, reduce in _OF_TYPING],
+        *[(_typing, name, reduce) for name, reduce in _OF_TYPING],
     ):
         kind = getattr(module, name, None)
-        if type(kind) is type:
+        if type(kind) is type and not (beside_cloudpickle and name == "TypeVar"):
             found[kind] = reduce
     return found
+
+
+def _is_found_by_name(found: Any) -> bool:
+    """Whether whoever reads its name will have it."""
+    module = sys.modules.get(found.__module__)
+    return found.__module__ != "__main__" and getattr(module, found.__name__, None) is found
 
 
 def reduce_dispatch(function: Any) -> Reduction | None:
@@ -107,7 +123,7 @@ def _reduce_cached(function: Any) -> Any:
         most, typed = told["maxsize"], told["typed"]
     else:  # before CPython 3.9
         most, typed = function.cache_info().maxsize, False
-    own = {name: value for name, value in function.__dict__.items() if name != "__wrapped__"}
+    own = {name: value for name, value in function.__dict__.items() if name not in _OF_CACHED}
     return _make_cached, (function.__wrapped__, most, typed), own or None
 
 
@@ -117,18 +133,33 @@ def _reduce_cached_property(found: Any) -> Any:
 
 
 def _reduce_new_type(found: Any) -> Any:
-    if found.__module__ != "__main__":
+    if _is_found_by_name(found):
         return NotImplemented
     return type(found), (found.__name__, found.__supertype__)
 
 
 def _reduce_alias(found: Any) -> Any:
-    if found.__module__ != "__main__":
+    if _is_found_by_name(found):
         return NotImplemented
-    return type(found), (found.__name__, found.__value__)
+    return _make_alias, (found.__name__, found.__value__, found.__type_params__)
+
+
+def _reduce_variable(found: Any) -> Any:
+    if _is_found_by_name(found):
+        return NotImplemented
+    options = found.__constraints__, found.__bound__, found.__covariant__, found.__contravariant__
+    return _make_variable, (found.__name__, *options)
 
 
 def _reduce_named(found: Any) -> Any:
-    if found.__module__ != "__main__":
+    if _is_found_by_name(found):
         return NotImplemented
     return type(found), (found.__name__,)
+
+
+_OF_TYPING = (
+    ("TypeVar", _reduce_variable),
+    ("ParamSpec", _reduce_named),
+    ("TypeVarTuple", _reduce_named),
+    ("TypeAliasType", _reduce_alias),
+)

@@ -75,7 +75,7 @@ def picklers(names: dict[str, Any]) -> Callable[..., Any]:
     except ImportError:
         Base = pickle.Pickler  # noqa: N806 - a class
     has_classes = Base is not pickle.Pickler
-    by_type = reducers()
+    by_type = reducers(has_classes)
 
     class CellPickler(Base):  # type: ignore[misc]  # which of the two is known here only
         def __init__(self, file: Any, buffer_callback: Callable[[Any], Any] | None = None) -> None:

@@ -167,6 +167,11 @@ CASES = {
         ("z", True),
     ),
     "types_that_have_only_a_name": ("import typing\nU = typing.NewType('U', int)", "U(4), U.__name__", (4, "U")),
+    "a_generic_class": (
+        "import typing\nT = typing.TypeVar('T')\nclass G(typing.Generic[T]): pass\ng = G[int]()",
+        "G.__parameters__[0] is T, isinstance(g, G)",
+        (True, True),
+    ),
     "a_default_factory": ("import collections\nd = collections.defaultdict(lambda: rate)", "d[1]", 10),
     "cycles": (
         "a = []; a.append(a)\nclass N: pass\nn = N(); n.n = n; s = {n}; t = ([],); t[0].append(t)",
@@ -204,6 +209,21 @@ def test_it_comes_back_whole_and_sees_the_live_variables(pair, case, form):
         assert text.errors == {}
         there.load_text(text.text)
     assert there.execute(f"rate = 10\n{asked}").check().value == repr(found)
+
+
+@pytest.mark.parametrize(
+    "case", ["a_cached_function", "a_function_by_type", "types_that_have_only_a_name", "a_partial"]
+)
+def test_it_comes_back_where_cloudpickle_is_not_there(pair, case):
+    here, there = pair
+    made, asked, found = CASES[case]
+    here.execute(
+        f"import sys, typing; sys.modules['cloudpickle'] = None\nT = typing.TypeVar('T')\nrate = 2\n{made}"
+    ).check()
+    saved = here.snapshot()
+    assert saved.skipped == ()
+    assert there.restore(saved) == ()
+    assert there.execute(f"rate = 10\nT.__name__, ({asked})").check().value == repr(("T", found))
 
 
 def test_a_text_that_cannot_be_read_leaves_no_variable(pair):
