@@ -23,11 +23,12 @@ BACKENDS = (
 )
 
 
-BOTH_APIS = ("native", "jail")
+BOTH_APIS = ("native",)
 LOOP_TOPICS = ("test_cancel", "test_bridges", "test_batches", "test_lifecycle", "test_parity")
-"""The two APIs differ in their drivers, which know nothing of backends. So all of it runs on both for the walls that
-most people have, and for the others what an event loop matters for. ``pytest --pyargs cloche.conformance
---backend=NAME`` runs everything."""
+"""The two APIs differ in their drivers, which know nothing of backends. So all of it runs on both for one wall, and for
+the others what an event loop matters for. ``pytest --pyargs cloche.conformance --backend=NAME`` runs everything."""
+FAKE_TOPICS = (*LOOP_TOPICS, "test_cells", "test_context", "test_files", "test_output", "test_results")
+"""The fake is a native guest behind a script: what the script may have a part in."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -45,7 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         called = getattr(getattr(item, "callspec", None), "params", {})
         topic = getattr(getattr(item, "function", None), "__module__", "").rpartition(".")[2]
         again = called.get("cloche_api") == "async" and called.get("cloche_backend") not in BOTH_APIS
-        (left if again and topic not in LOOP_TOPICS else kept).append(item)
+        wanted = topic in LOOP_TOPICS if again else called.get("cloche_backend") != "fake" or topic in FAKE_TOPICS
+        (kept if wanted else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
 
