@@ -33,11 +33,9 @@ demo: $(STAMP)-dev
 # What fails beside the others runs once more, alone: real time and real signals on a busy machine. It must pass then.
 test: $(STAMP)-dev
 	$(BIN)/cloche setup wasm
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --ignore=tests/inprocess $(ARGS) || { \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS) || { \
 	  code=$$?; [ $$code -eq 1 ] || exit $$code; echo "=== failed beside the others; once more, alone"; \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --ignore=tests/inprocess $(ARGS); }
-	# Guard-rails without a wall run cells in the tests' own process: it is theirs alone.
-	$(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS) tests/inprocess || { code=$$?; [ $$code -eq 5 ] || exit $$code; }
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

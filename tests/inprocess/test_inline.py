@@ -7,7 +7,9 @@ import contextvars
 import io
 import linecache
 import signal
+import subprocess
 import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
@@ -98,6 +100,24 @@ def test_nothing_strikes_after_the_cell_is_over():
             assert sandbox.execute(code, timeout_ms=1).outcome == "timeout"
             total = sum(range(1000))
             assert total == 499500
+
+
+def test_a_debugger_works_on_a_host_whose_cells_were_stopped():
+    # In a process of its own: where it fails, that process never answers.
+    host = """
+        import sys
+        from cloche import create_sandbox
+
+        with create_sandbox(backend="inprocess", worker="inline") as sandbox:
+            assert sandbox.execute("while True: pass", timeout_ms=50).outcome == "timeout"
+            swallows = "try:\\n    while True: pass\\nexcept BaseException: pass"
+            sandbox.execute(swallows, timeout_ms=50)
+        sys.settrace(lambda *event: None)
+        (lambda: None)()
+        print("went on")
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(host)], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "went on\n", run.stderr
 
 
 def test_a_deadline_does_not_cut_an_import_in_two():
