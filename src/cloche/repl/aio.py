@@ -11,8 +11,8 @@ import anyio.to_thread
 
 from cloche.factory import create_async_sandbox
 from cloche.repl.checkpoint import pack
-from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
+from cloche.repl.turn_desk import TurnDesk
 from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
@@ -44,14 +44,14 @@ class AsyncREPLEnvironment:
         **options: Any,
     ) -> None:
         """As `REPLEnvironment`; `options` as for `create_async_sandbox`."""
-        self._core = EnvironmentCore(context, config, prompt, tools, llm, counter)
-        self._sandbox = self._core.furnish(create_async_sandbox, sandbox, backend, options, self._function)
-        self._core.take(self._sandbox)
+        self._desk = TurnDesk(context, config, prompt, tools, llm, counter)
+        self._sandbox = self._desk.furnish(create_async_sandbox, sandbox, backend, options, self._function)
+        self._desk.take(self._sandbox)
         self._begun = False
         self._turn = anyio.Lock()
 
     def _function(self, name: str) -> Callable[..., Any]:
-        benches = self._core.benches
+        benches = self._desk.benches
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return benches.current().serve(name, list(args), kwargs)
@@ -59,12 +59,12 @@ class AsyncREPLEnvironment:
         async def wait(*args: Any, **kwargs: Any) -> Any:
             return await benches.current().serve_async(name, list(args), kwargs)
 
-        return wait if self._core.bench.is_async(name) else call
+        return wait if self._desk.bench.is_async(name) else call
 
     @property
     def config(self) -> REPLConfig:
         """Its settings."""
-        return self._core.config
+        return self._desk.config
 
     @property
     def sandbox(self) -> AsyncSandbox:
@@ -75,23 +75,23 @@ class AsyncREPLEnvironment:
 
     async def execute(self, code: str, *, timeout_ms: int | None = None) -> TurnResult:
         """Run one turn. Whatever the code does, this returns. Turns of several tasks wait for one another."""
-        core = self._core
-        ready = core.examine(code, self._sandbox.isolation)
+        desk = self._desk
+        ready = desk.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
         async with self._alone():
             async with anyio.create_task_group() as group:
-                turn = core.bench.begin_turn(ready.code, group)
+                turn = desk.bench.begin_turn(ready.code, group)
                 try:
-                    result = await self._sandbox.execute(ready.code, timeout_ms=core.time_for(timeout_ms))
+                    result = await self._sandbox.execute(ready.code, timeout_ms=desk.time_for(timeout_ms))
                 finally:
                     turn.end()
                     group.cancel_scope.cancel()  # calls that were made ahead and that nobody asked for
             # Masking and writing many megabytes would hold up everything else in this loop.
-            output = await anyio.to_thread.run_sync(core.output_of, turn, result)
-            question = core.summary_question(output)
+            output = await anyio.to_thread.run_sync(desk.output_of, turn, result)
+            question = desk.summary_question(output)
             summary = None if question is None else await self._summarise(question)
-            return await anyio.to_thread.run_sync(core.conclude, turn, ready, result, output, summary)
+            return await anyio.to_thread.run_sync(desk.conclude, turn, ready, result, output, summary)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -103,15 +103,15 @@ class AsyncREPLEnvironment:
 
     async def _begin(self) -> None:
         if not self._begun:
-            await self._sandbox.initialize(self._core.context)
+            await self._sandbox.initialize(self._desk.context)
             self._begun = True
 
     async def _summarise(self, question: str) -> str | None:
         """A model that fails costs only its summary."""
-        llm = self._core.bench.models.llm
+        llm = self._desk.bench.models.llm
         assert llm is not None
         try:
-            waits = self._core.bench.models.is_async
+            waits = self._desk.bench.models.is_async
             answer = llm(question) if waits else await anyio.to_thread.run_sync(llm, question)
             if inspect.isawaitable(answer):
                 answer = await answer
@@ -128,37 +128,37 @@ class AsyncREPLEnvironment:
     async def get_state(self) -> str:
         """What a model should know of the session: its context, variables, findings and stored outputs."""
         async with self._alone():
-            return self._core.describe_state(await self._sandbox.list_variables())
+            return self._desk.describe_state(await self._sandbox.list_variables())
 
     async def reset(self) -> None:
         """Empty namespace, no findings, no stored outputs; the same context and tools."""
         async with self._alone():
             await self._sandbox.reset()
-            self._core.reset()
+            self._desk.reset()
 
     async def fork(self) -> Self:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
         async with self._alone():
             branch = object.__new__(type(self))
             branch._sandbox = await self._sandbox.fork()
-            branch._core = self._core.branch()
-            branch._core.take(branch._sandbox)
+            branch._desk = self._desk.branch()
+            branch._desk.take(branch._sandbox)
             branch._begun, branch._turn = True, anyio.Lock()
             return branch
 
     async def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
         async with self._alone():
-            return pack(self._core.keep(), (await self._sandbox.snapshot()).to_bytes())
+            return pack(self._desk.keep(), (await self._sandbox.snapshot()).to_bytes())
 
     async def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
-        kept, snapshot = self._core.read_checkpoint(checkpoint)
+        kept, snapshot = self._desk.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         async with self._alone():
             await self._sandbox.reset()
             failed = await self._sandbox.restore(read)
-            self._core.take_over(kept)
+            self._desk.take_over(kept)
             return failed
 
     async def close(self) -> None:
@@ -166,7 +166,7 @@ class AsyncREPLEnvironment:
         try:
             await self._sandbox.destroy()
         finally:
-            self._core.bench.spill.clear()
+            self._desk.bench.spill.clear()
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cloche.errors import PolicyError
 from cloche.factory import create_sandbox
 from cloche.repl.checkpoint import pack
-from cloche.repl.core import EnvironmentCore
 from cloche.repl.turn import TurnResult
+from cloche.repl.turn_desk import TurnDesk
 from cloche.session.callbacks import refuse_reentry
 from cloche.snapshot import Snapshot
 
@@ -49,17 +49,17 @@ class REPLEnvironment:
 
         `tools` are functions or `Tool`s by name; `llm(prompt)` is what `llm_call` asks, and what sums up long outputs.
         """
-        self._core = EnvironmentCore(context, config, prompt, tools, llm, counter)
-        for name in self._core.bench.names:
-            if self._core.bench.is_async(name):
+        self._desk = TurnDesk(context, config, prompt, tools, llm, counter)
+        for name in self._desk.bench.names:
+            if self._desk.bench.is_async(name):
                 raise PolicyError(f"{name} is async", field="tools", remedy="use AsyncREPLEnvironment")
-        self._sandbox = self._core.furnish(create_sandbox, sandbox, backend, options, self._function)
-        self._core.take(self._sandbox)
+        self._sandbox = self._desk.furnish(create_sandbox, sandbox, backend, options, self._function)
+        self._desk.take(self._sandbox)
         self._begun = False
         self._turn = threading.Lock()
 
     def _function(self, name: str) -> Callable[..., Any]:
-        benches = self._core.benches
+        benches = self._desk.benches
 
         def call(*args: Any, **kwargs: Any) -> Any:
             return benches.current().serve(name, list(args), kwargs)
@@ -69,7 +69,7 @@ class REPLEnvironment:
     @property
     def config(self) -> REPLConfig:
         """Its settings."""
-        return self._core.config
+        return self._desk.config
 
     @property
     def sandbox(self) -> SessionSandbox:
@@ -80,20 +80,20 @@ class REPLEnvironment:
 
     def execute(self, code: str, *, timeout_ms: int | None = None) -> TurnResult:
         """Run one turn. Whatever the code does, this returns. Turns of several threads wait for one another."""
-        core = self._core
-        ready = core.examine(code, self._sandbox.isolation)
+        desk = self._desk
+        ready = desk.examine(code, self._sandbox.isolation)
         if isinstance(ready, TurnResult):
             return ready
         with self._alone():
-            turn = core.bench.begin_turn(ready.code)
+            turn = desk.bench.begin_turn(ready.code)
             try:
-                result = self._sandbox.execute(ready.code, timeout_ms=core.time_for(timeout_ms))
+                result = self._sandbox.execute(ready.code, timeout_ms=desk.time_for(timeout_ms))
             finally:
                 turn.end()
-            output = core.output_of(turn, result)
-            question = core.summary_question(output)
+            output = desk.output_of(turn, result)
+            question = desk.summary_question(output)
             summary = None if question is None else self._summarise(question)
-            return core.conclude(turn, ready, result, output, summary)
+            return desk.conclude(turn, ready, result, output, summary)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -106,12 +106,12 @@ class REPLEnvironment:
     def _begin(self) -> None:
         """Give the sandbox its context, once. A session that was lost has it again by itself."""
         if not self._begun:
-            self._sandbox.initialize(self._core.context)
+            self._sandbox.initialize(self._desk.context)
             self._begun = True
 
     def _summarise(self, question: str) -> str | None:
         """A model that fails costs only its summary."""
-        llm = self._core.bench.models.llm
+        llm = self._desk.bench.models.llm
         assert llm is not None
         try:
             answer = llm(question)
@@ -128,37 +128,37 @@ class REPLEnvironment:
     def get_state(self) -> str:
         """What a model should know of the session: its context, variables, findings and stored outputs."""
         with self._alone():
-            return self._core.describe_state(self._sandbox.list_variables())
+            return self._desk.describe_state(self._sandbox.list_variables())
 
     def reset(self) -> None:
         """Empty namespace, no findings, no stored outputs; the same context and tools."""
         with self._alone():
             self._sandbox.reset()
-            self._core.reset()
+            self._desk.reset()
 
     def fork(self) -> Self:
         """A branch: the same variables, findings and outputs so far, its own from here on."""
         with self._alone():
             branch = object.__new__(type(self))
             branch._sandbox = self._sandbox.fork()
-            branch._core = self._core.branch()
-            branch._core.take(branch._sandbox)
+            branch._desk = self._desk.branch()
+            branch._desk.take(branch._sandbox)
             branch._begun, branch._turn = True, threading.Lock()
             return branch
 
     def checkpoint(self) -> bytes:
         """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
         with self._alone():
-            return pack(self._core.keep(), self._sandbox.snapshot().to_bytes())
+            return pack(self._desk.keep(), self._sandbox.snapshot().to_bytes())
 
     def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
         """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
-        kept, snapshot = self._core.read_checkpoint(checkpoint)
+        kept, snapshot = self._desk.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         with self._alone():
             self._sandbox.reset()
             failed = self._sandbox.restore(read)
-            self._core.take_over(kept)
+            self._desk.take_over(kept)
             return failed
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class REPLEnvironment:
         try:
             self._sandbox.destroy()
         finally:
-            self._core.bench.spill.clear()
+            self._desk.bench.spill.clear()
 
     def __enter__(self) -> Self:
         return self

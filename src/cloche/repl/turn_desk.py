@@ -1,4 +1,4 @@
-"""What both faces of a workbench share: before a turn, after it, and what is kept of it."""
+"""Every turn passes here, before it runs and after it, whichever face of the workbench it came through."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Ready:
     notes: tuple[str, ...]
 
 
-class EnvironmentCore:
-    """One workbench without its sandbox."""
+class TurnDesk:
+    """Lets code in, makes results of what it did, keeps what lasts between turns; waiting is left to the faces."""
 
     def __init__(
         self,
@@ -269,13 +269,13 @@ class EnvironmentCore:
         bench.findings.all.clear()
         bench.looks = bench.turns = 0
 
-    def branch(self) -> EnvironmentCore:
+    def branch(self) -> TurnDesk:
         """For a branch of the session: the same so far, its own from here on."""
         bench = self.bench
-        core = EnvironmentCore(self.context, self.config, self.prompt, bench.tools, bench.models.llm, self.count)
-        core.benches, core._timeout_ms = self.benches, self._timeout_ms
-        core.take_over(self.keep())
-        return core
+        desk = TurnDesk(self.context, self.config, self.prompt, bench.tools, bench.models.llm, self.count)
+        desk.benches, desk._timeout_ms = self.benches, self._timeout_ms
+        desk.take_over(self.keep())
+        return desk
 
     def keep(self) -> Kept:
         """What is not in the sandbox."""
