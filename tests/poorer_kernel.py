@@ -32,6 +32,11 @@ def larger(argument: int, bound: int, error: int) -> list[calls.Instruction]:
     return [(0x20, 0, 0, 16 + 8 * argument), (0x25, 0, 1, bound), *calls.refusal(error), *calls.permission()]
 
 
+def equal(argument: int, value: int, error: int) -> list[calls.Instruction]:
+    """Refuse this value."""
+    return [(0x20, 0, 0, 16 + 8 * argument), (0x15, 0, 1, value), *calls.refusal(error), *calls.permission()]
+
+
 KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
     # user namespaces forbidden, as in most containers: unshare, clone, clone3
     "no-namespaces": {
@@ -43,6 +48,9 @@ KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
     # before version 6: the ruleset has no room for what keeps signals and abstract sockets inside
     "old-landlock": {444: larger(1, 16, E2BIG)},
     "no-seccomp": {317: calls.refusal(ENOSYS)},
+    # a profile that leaves a process as it is: PR_SET_DUMPABLE; capset
+    "always-dumpable": {157: equal(0, 4, calls.EPERM)},
+    "no-capset": {126: calls.refusal(calls.EPERM)},
     # root without the right to become somebody else
     "no-setuid": {117: calls.refusal(calls.EPERM), 119: calls.refusal(calls.EPERM)},
 }

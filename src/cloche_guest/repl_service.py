@@ -5,7 +5,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` itself costs an import of enum
 import posix as _os
 
-from cloche_guest.c_library import let_others_look
+from cloche_guest.c_library import give_up_looking, let_others_look
 from cloche_guest.capture import keep_private, take_wire
 from cloche_guest.codes import PROTOCOL
 from cloche_guest.plain_json import dumps, loads
@@ -89,7 +89,7 @@ class Server:
                         reply, _ = interpreter.call("preload", {"modules": [module]})
                         for name, why in (reply.get("result") or {}).get("left_out", ()):
                             if why != "not installed" or self._settings.debug:
-                                self.say("%s was not imported: %s" % (name, why))
+                                _say(self._log, "%s was not imported: %s" % (name, why))
                 interpreter.call("save_state", {}, most=CHUNK)  # so that what writes states is imported as well
                 interpreter.out.take()
                 interpreter.err.take()
@@ -97,7 +97,7 @@ class Server:
             except InterpreterEnded as exc:
                 if not module:
                     raise
-                self.say("%s was not imported: %s" % (module, exc))
+                _say(self._log, "%s was not imported: %s" % (module, exc))
                 self._deadly.add(module)
 
     # -- the wire ------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Server:
                     if self._ended:
                         self._interpreter, self._ended = self._start(), False
                 elif self._settings.debug:
-                    self.say("not in a frame: %.200r" % parts[0])
+                    _say(self._log, "not in a frame: %.200r" % parts[0])
 
     def interrupt(self) -> None:
         """Stop the code that runs, as Ctrl-C would."""
@@ -131,7 +131,7 @@ class Server:
         try:
             interpreter.idle_until(self._reader)
         except InterpreterEnded as exc:  # a thread of the code's ended it
-            self.say("between two requests, %s" % exc)
+            _say(self._log, "between two requests, %s" % exc)
             return self._start()
         return interpreter
 
@@ -141,13 +141,6 @@ class Server:
             done = 0
             while done < len(view):
                 done += _os.write(self._writer, view[done : done + CHUNK])
-
-    def say(self, text: str) -> None:
-        """To whoever reads our stderr."""
-        try:
-            _os.write(self._log, ("repl server: %s\n" % text).encode("utf-8", "backslashreplace"))
-        except OSError:  # nobody does
-            pass
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -166,7 +159,7 @@ class Server:
         except (ValueError, RecursionError) as exc:
             problem = "it is not JSON: %s" % exc
         if self._settings.debug:
-            self.say("request %s" % _shortened(request if type(request) is dict else {}))
+            _say(self._log, "request %s" % _shortened(request if type(request) is dict else {}))
         if problem:
             response = _response(error="Invalid request: " + problem)
         else:
@@ -174,7 +167,7 @@ class Server:
         if type(request) is dict and type(request.get("id")) in (str, int):
             response["id"] = request["id"]
         if self._settings.debug:
-            self.say("response %s" % _shortened(response))
+            _say(self._log, "response %s" % _shortened(response))
         return response
 
     def _run(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -311,6 +304,23 @@ def _shortened_value(name: str, value: Any) -> Any:
     return text
 
 
+def _say(log: int, text: str) -> None:
+    """To whoever reads our stderr."""
+    try:
+        _os.write(log, ("repl server: %s\n" % text).encode("utf-8", "backslashreplace"))
+    except OSError:  # nobody does
+        pass
+
+
+def _hide_wire(log: int) -> None:
+    """From code that would look for it in this process; before there is any."""
+    try:
+        let_others_look(False)
+        give_up_looking()
+    except OSError as exc:
+        _say(log, "the wire cannot be hidden here, and code that looks for it can forge responses: %s" % exc)
+
+
 def main(argv: list[str]) -> None:
     """Serve until stdin ends."""
     import os
@@ -319,7 +329,7 @@ def main(argv: list[str]) -> None:
     try:
         settings = Settings(os.environ)
     except ValueError as exc:
-        _os.write(log, ("repl server: %s\n" % exc).encode("utf-8", "backslashreplace"))
+        _say(log, str(exc))
         _os._exit(2)
     # Also as the first process of a container, where signals without a handler are lost.
     _signal.signal(_signal.SIGTERM, lambda number, frame: _os._exit(143))
@@ -331,8 +341,8 @@ def main(argv: list[str]) -> None:
         _os.dup2(null, target)
     status = 0
     try:
+        _hide_wire(log)
         server = Server(settings, reader, writer, log)
-        let_others_look(False)
         _signal.signal(_signal.SIGINT, lambda number, frame: server.interrupt())
         server.serve()
     except (HostGone, BrokenPipeError):
@@ -341,6 +351,7 @@ def main(argv: list[str]) -> None:
         import traceback
 
         status = 1
-        said = "it does not start: %s\n" % exc if isinstance(exc, InterpreterEnded) else traceback.format_exc()
-        _os.write(log, ("repl server: %s" % said).encode("utf-8", "backslashreplace"))
+        _say(
+            log, "it does not start: %s" % exc if isinstance(exc, InterpreterEnded) else traceback.format_exc().rstrip()
+        )
     _os._exit(status)
