@@ -52,6 +52,7 @@ def assert_refused(done: Finished, *words: str) -> None:
         (("repl", "surplus"), "surplus"),
         (("doctor", "surplus"), "surplus"),
         (("config", "edit"), "show"),
+        (("daemon", "start", "--idle-exit", "-1"), "--idle-exit"),
         (("demo", "--backend", "nope"), "native"),
     ],
     ids=" ".join,

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import Cloche
 
 from cloche import __version__
-from cloche.cli.group import COMMANDS
+from cloche.cli.group import COMMANDS, invoke
 
 
 def test_the_version_is_shown(cloche: Cloche) -> None:
@@ -28,6 +28,12 @@ def test_help_lists_every_command(cloche: Cloche) -> None:
 
 def test_no_arguments_show_the_help(cloche: Cloche) -> None:
     assert cloche().stdout == cloche("--help").stdout
+
+
+@pytest.mark.parametrize("group", ["daemon", "session"])
+def test_a_group_without_a_command_shows_its_help(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([group]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: cloche {group} ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cloche import BackendUnavailableError, MachineError, create_sandbox
+from cloche.backends.daemon.backend import DaemonBackend
 from cloche.backends.daemon.places import PIPE, SOCKET_VARIABLE, Places
+from cloche.daemon import lifecycle
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -36,6 +39,56 @@ def test_another_place_has_a_pipe_of_its_own() -> None:
     pipes = [Places(Path(f"/elsewhere/{name}.sock")).address("win32") for name in "ab"]
     assert all(str(pipe).startswith(PIPE + "-") for pipe in pipes)
     assert len(set(pipes)) == 2
+
+
+def test_a_relative_path_means_the_same_to_the_daemon_in_its_own_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(SOCKET_VARIABLE, "house/daemon.sock")
+    assert Places.default().socket == tmp_path / "house" / "daemon.sock"
+
+
+def test_what_lies_at_the_path_and_is_no_socket_is_not_removed(tmp_path: Path) -> None:
+    places = Places(tmp_path / "notes")
+    places.socket.write_text("mine")
+    with pytest.raises(MachineError, match="is no socket"):
+        lifecycle.start(places, [])
+    assert places.socket.read_text() == "mine"
+
+
+def test_a_folder_that_others_use_is_not_taken_from_them(tmp_path: Path) -> None:
+    places = Places(tmp_path / "run" / "daemon.sock")
+    places.folder.mkdir()
+    places.folder.chmod(0o755)
+    (places.folder / "theirs").write_text("")
+    with pytest.raises(MachineError, match="open to others") as caught:
+        lifecycle.start(places, [])
+    assert places.folder.stat().st_mode & 0o777 == 0o755
+    assert str(places.folder / "cloche" / "daemon.sock") in str(caught.value.remedy)
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_refused_with_both_figures(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="the system takes 107"):
+        lifecycle.start(Places(tmp_path / ("x" * 200) / "daemon.sock"), [])
+
+
+def test_a_socket_that_cannot_be_looked_at_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv(SOCKET_VARIABLE, str(tmp_path / "loop" / "daemon.sock"))
+    found = DaemonBackend.probe()
+    assert not found.available
+    assert "cannot be reached" in found.reason
+
+
+def test_a_daemon_of_another_version_is_not_used_and_the_remedy_replaces_it(
+    house: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cloche.backends.daemon.backend.__version__", "9.9")
+    assert "is of version" in DaemonBackend.probe().reason
+    with create_sandbox(backend="daemon") as sandbox, pytest.raises(BackendUnavailableError) as caught:
+        sandbox.execute("1")
+    assert caught.value.remedy == "cloche daemon stop && cloche daemon start"
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])

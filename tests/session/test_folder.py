@@ -181,3 +181,22 @@ def test_a_folder_that_others_could_enter_is_closed(tmp_path):
     open_folder.mkdir()
     open_folder.chmod(0o777)
     assert private_folder(open_folder).stat().st_mode & 0o077 == 0
+
+
+def test_an_open_folder_with_something_in_it_is_refused_and_left_as_it_is(tmp_path):
+    shared = tmp_path / "project"
+    shared.mkdir()
+    shared.chmod(0o755)
+    (shared / "theirs").write_text("")
+    with pytest.raises(MachineError, match="open to others") as caught:
+        private_folder(shared, variable="CLOCHE_STATE_DIR", foreign=True)
+    assert shared.stat().st_mode & 0o777 == 0o755
+    assert f"CLOCHE_STATE_DIR to a folder of your own, such as {shared / 'cloche'}" in str(caught.value.remedy)
+
+
+def test_a_folder_below_a_file_is_refused_with_the_variable_to_set(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CLOCHE_SESSIONS_DIR", str(tmp_path / "file" / "below"))
+    with pytest.raises(MachineError, match="Not a directory") as caught:
+        sessions_dir()
+    assert "CLOCHE_SESSIONS_DIR" in str(caught.value.remedy)

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from cloche import __version__
 from cloche.cli.options import json_option
 from cloche.cli.terminal import neutralise, people_console, write_json
 from cloche.errors import MachineError
@@ -14,14 +15,22 @@ from cloche.errors import MachineError
 LOG_LINES = 50
 
 
-@click.group()
-def command() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """One warm pool of sessions for all your processes: start, stop, status, logs."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @command.command()
 @click.option("--pool-size", type=click.IntRange(1), default=64, show_default=True, help="Live sessions at once.")
-@click.option("--idle-exit", type=float, metavar="SECONDS", help="End when nobody has come for so long.")
+@click.option(
+    "--idle-exit",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="End when nobody has come for so long.",
+)
 @click.option("--foreground", "-f", is_flag=True, help="Stay in this terminal.")
 @json_option
 def start(pool_size: int, idle_exit: float | None, foreground: bool, as_json: bool) -> int:
@@ -32,9 +41,10 @@ def start(pool_size: int, idle_exit: float | None, foreground: bool, as_json: bo
     arguments = ["--pool-size", str(pool_size)]
     if idle_exit is not None:
         arguments += ["--idle-exit", str(idle_exit)]
-    if foreground:
-        os.execv(sys.executable, [sys.executable, "-m", "cloche.daemon", *arguments])
     places = Places.default()
+    if foreground:
+        lifecycle.refuse_second(lifecycle.Status((pid := lifecycle.recorded_pid(places)) is not None, pid, True))
+        os.execv(sys.executable, [sys.executable, "-m", "cloche.daemon", *arguments])
     pid = lifecycle.start(places, arguments)
     if as_json:
         write_json({"pid": pid, "socket": str(places.socket)})
@@ -80,6 +90,9 @@ def status(as_json: bool) -> int:
         console.print(f"a daemon runs (pid {found.pid}) and does not answer; next: cloche daemon stop --force")
     else:
         console.print(f"running (pid {found.pid}) for {details['uptime']:.0f} s on {neutralise(str(places.socket))}")
+        if details.get("version") != __version__:
+            console.print(f"it is of version {details.get('version')}, and this is {__version__}; "
+                          "next: cloche daemon stop && cloche daemon start")  # fmt: skip
         console.print(f"wall: {details.get('isolation', 'none: ' + str(details.get('trouble')))}")
         for name, value in details.get("pool", {}).items():
             console.print(f"{name}: {value}")

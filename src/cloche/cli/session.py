@@ -28,14 +28,18 @@ _LOOKED_INTO = 4 << 20
 
 
 @click.group(
+    invoke_without_command=True,
     epilog="Begin a session with: cloche run --session NAME -c CODE, or: cloche repl --session NAME",
 )
-def command() -> None:
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Sessions that last.
 
     A session is begun and gone on with by `cloche run --session NAME` and `cloche repl --session NAME`: its variables
     and files come back, and every cell is written down.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @command.command("list")

@@ -15,6 +15,8 @@ from cloche.daemon.server import Daemon
 from cloche.errors import ClocheError
 from cloche.pool import PoolLimits
 
+FAILED = 2
+"""The status of a run that failed, as the command has it."""
 DESCRIPTORS = 1 << 16
 """As many as are ever needed; some systems allow a thousand million."""
 
@@ -40,12 +42,22 @@ def main() -> int:
         limits = PoolLimits(sessions=options.pool_size)
         daemon = Daemon(Places.default(), limits=limits, idle_exit=options.idle_exit, passed=passed_socket())
         anyio.run(daemon.serve, lambda: say("ready"))
-    except (ClocheError, OSError) as exc:
-        say(str(exc))
+    except Exception as exc:
+        trouble = _first(exc)
+        say(f"{type(trouble).__name__}: {trouble}" if not isinstance(trouble, (ClocheError, OSError)) else str(trouble))
+        if not isinstance(trouble, (ClocheError, OSError)):
+            raise  # ours: the log is to have all of it
         with suppress(OSError):  # the disk may be what is full
-            sys.stderr.write(f"{exc}\n")
-        return 1
+            sys.stderr.write(f"error: {trouble}\n")
+        return FAILED
     return 0
+
+
+def _first(exc: Exception) -> Exception:
+    """What went wrong, out of the group in which a task group wraps it."""
+    while isinstance(exc, ExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
 
 
 def raise_descriptor_limit() -> None:

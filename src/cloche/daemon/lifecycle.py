@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.daemon.link import Link
+from cloche.backends.daemon.places import SOCKET_VARIABLE
 from cloche.errors import ClocheError, MachineError
-from cloche.paths import private_folder
 from cloche.session.processes import process_start
 
 if TYPE_CHECKING:
@@ -63,15 +63,19 @@ def status(places: Places, patience: float = PING_PATIENCE) -> Status:
     return Status(True, said.get("pid", pid), True, said)
 
 
-def start(places: Places, arguments: Sequence[str]) -> int:
-    """Start one in the background; returns its process when it answers, or says why it does not."""
-    found = status(places)
+def refuse_second(found: Status) -> None:
+    """One daemon in one place."""
     if found.running:
         raise MachineError(
             f"a daemon is running already (pid {found.pid})" + ("" if found.responsive else ", but it does not answer"),
             remedy="cloche daemon status" if found.responsive else "cloche daemon stop --force",
         )
-    private_folder(places.folder)
+
+
+def start(places: Places, arguments: Sequence[str]) -> int:
+    """Start one in the background; returns its process when it answers, or says why it does not."""
+    refuse_second(status(places))
+    places.prepare()
     if places.log.exists() and places.log.stat().st_size > LOG_LIMIT:
         places.log.replace(places.log.with_suffix(".log.1"))
     ready, told = os.pipe()
@@ -80,6 +84,7 @@ def start(places: Places, arguments: Sequence[str]) -> int:
         process = subprocess.Popen(
             [sys.executable, "-m", "cloche.daemon", "--ready", str(told), *arguments],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told], start_new_session=True, cwd="/",
+            env={**os.environ, SOCKET_VARIABLE: str(places.socket)},
         )  # fmt: skip
     finally:
         os.close(log)
@@ -108,10 +113,12 @@ def _wait_ready(ready: int, process: subprocess.Popen[bytes], places: Places) ->
 def last_words(places: Places) -> str:
     """The end of its log."""
     try:
-        lines = places.log.read_text(errors="replace").strip().splitlines()
+        lines = places.log.read_text(errors="replace").splitlines()
     except OSError:
         return "it left no word"
-    return lines[-1][:500] if lines else "it left no word"
+    # a traceback of several exceptions is drawn in a frame, whose last line says nothing
+    said = [line for line in lines if line.strip(" |+-")]
+    return said[-1].strip(" |")[:500] if said else "it left no word"
 
 
 def stop(places: Places, *, force: bool = False) -> int | None:

@@ -22,7 +22,6 @@ from cloche.daemon.doors import Door, Stream, open_door
 from cloche.daemon.mishaps import report
 from cloche.daemon.sessions import Routes
 from cloche.errors import ClocheError, MachineError
-from cloche.paths import private_folder
 from cloche.pool import Pool, PoolLimits
 from cloche.session.processes import process_start
 
@@ -110,7 +109,7 @@ class Daemon:
 
     def _take_lock(self) -> None:
         """One daemon in one place. The lock goes with the process, however it ends."""
-        private_folder(self.places.folder)
+        self.places.prepare()
         if sys.platform == "win32":  # where the pipe itself is a lock
             return
         import fcntl

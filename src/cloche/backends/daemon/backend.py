@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cloche import __version__
 from cloche.backends.daemon.link import Link, links
-from cloche.backends.daemon.places import Places
+from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.backends.daemon.policies import plain_policy, read_policy
 from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
 from cloche.isolation import Isolation, Layer
@@ -208,13 +209,22 @@ class DaemonBackend(Backend):
         if sys.platform != "linux":
             return Availability(False, "needs Linux", "use native")
         places = Places.default()
-        if not places.socket.exists():
-            return Availability(False, "no daemon runs", "cloche daemon start")
         try:
-            link = links.get(places, PROBE_PATIENCE)
+            places.socket.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return Availability(False, "no daemon runs", "cloche daemon start")
+        except OSError as exc:  # a HOME of somebody else, as sudo leaves it
+            return Availability(
+                False,
+                f"{places.socket} cannot be reached: {exc.strerror}",
+                f"set HOME to your own, or {SOCKET_VARIABLE} to a path in a folder of yours",
+            )
+        try:
+            link = _link_to(places, PROBE_PATIENCE)
             said = link.call("ping", timeout=PROBE_PATIENCE)[0]
         except ClocheError as exc:
-            return Availability(False, f"the daemon does not answer: {exc.cause or exc.message}", exc.remedy or "")
+            unanswered = "the daemon does not answer: " if exc.cause else ""
+            return Availability(False, f"{unanswered}{exc.cause or exc.message}", exc.remedy or "")
         layers = tuple(Layer(name, True, "of the daemon's wall") for name in said.get("layers", ()))
         isolation = Isolation[said["isolation"]] if said.get("isolation") else None
         return Availability(isolation is not None, said.get("trouble", ""), "cloche daemon logs", isolation, layers)
@@ -223,7 +233,7 @@ class DaemonBackend(Backend):
         return self.probe().isolation or Isolation.SEALED
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> DaemonChannel:
-        link = links.get(self._places, min(timeout, PATIENCE))
+        link = _link_to(self._places, min(timeout, PATIENCE))
         if link is not self._link:
             self._link, self._lease = link, None
         params = {
@@ -268,6 +278,18 @@ class DaemonBackend(Backend):
         self._link, self._lease = channel.link, channel.lease
 
 
+def _link_to(places: Places, timeout: float) -> Link:
+    """The connection, to a daemon of our own version: what it lends may look different in any other."""
+    link = links.get(places, timeout)
+    version = link.greeting.get("version")
+    if version != __version__:
+        raise BackendUnavailableError(
+            f"the daemon that runs is of version {version}, and this is {__version__}",
+            remedy="cloche daemon stop && cloche daemon start",
+        )
+    return link
+
+
 @dataclass(frozen=True, slots=True)
 class Attached:
     """A session that was taken up."""
@@ -280,6 +302,6 @@ class Attached:
 
 def attach(session: str, key: str) -> Attached:
     """Take up a session that another client has left. Raises `UnknownSessionError` where there is none."""
-    link = links.get(Places.default(), PATIENCE)
+    link = _link_to(Places.default(), PATIENCE)
     said, descriptors, context = link.call("lend.attach", {"session": session, "key": key}, timeout=PATIENCE)
     return Attached(DaemonChannel(link, said, descriptors), read_policy(said["policy"]), said["note"], context)

@@ -52,9 +52,7 @@ class Link:
                 if isinstance(exc, RequestError) and places.read_token() not in (used, None):
                     self.alive = True
                     continue
-                raise BackendUnavailableError(
-                    "no daemon answers", cause=str(exc), remedy="cloche daemon start (cloche daemon status tells more)"
-                ) from None
+                raise BackendUnavailableError("no daemon answers", cause=_why(exc), remedy=_next_step(exc)) from None
             return
 
     def call(
@@ -126,6 +124,18 @@ class Link:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
+
+
+def _why(exc: OSError | ClocheError) -> str:
+    if isinstance(exc, ClocheError):
+        return exc.cause or exc.message
+    return exc.strerror or str(exc)
+
+
+def _next_step(exc: OSError | ClocheError) -> str:
+    """Where there is none, start one; where one is and does not let us in, see what it is."""
+    absent = isinstance(exc, (FileNotFoundError, NotADirectoryError, ConnectionRefusedError))
+    return "cloche daemon start" if absent else "cloche daemon status"
 
 
 def _await_token(places: Places, refused: str | None, end: float) -> str:

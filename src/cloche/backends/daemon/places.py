@@ -9,8 +9,13 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from cloche.errors import MachineError
+from cloche.paths import private_folder
+
 SOCKET_VARIABLE = "CLOCHE_DAEMON_SOCKET"
 FOLDER = "~/.rlm"
+LONGEST = 107 if sys.platform == "linux" else 103
+"""Bytes in the name of a socket."""
 PIPE = r"\\.\pipe\rlm-daemon"
 """Where clients come in on Windows; untested. The other files lie in the folder there too."""
 
@@ -25,19 +30,42 @@ class Places:
     def default(cls) -> Places:
         """``$CLOCHE_DAEMON_SOCKET``, or ``~/.rlm/daemon.sock``."""
         named = os.environ.get(SOCKET_VARIABLE)
-        return cls(Path(named) if named else Path(os.path.expanduser(FOLDER)) / "daemon.sock")
+        return cls(Path(os.path.abspath(os.path.expanduser(named or f"{FOLDER}/daemon.sock"))))
+
+    @property
+    def usual(self) -> bool:
+        """Whether it lies where it lies when nobody says otherwise."""
+        return self.socket == Path(os.path.abspath(os.path.expanduser(FOLDER))) / "daemon.sock"
 
     def address(self, platform: str = sys.platform) -> Path | str:
         """What clients connect to: the socket; on Windows a pipe, with a name of its own for every other place."""
         if platform != "win32":
             return self.socket
-        usual = self.socket == Path(os.path.expanduser(FOLDER)) / "daemon.sock"
-        return PIPE if usual else f"{PIPE}-{zlib.crc32(os.fsencode(self.socket)):08x}"
+        return PIPE if self.usual else f"{PIPE}-{zlib.crc32(os.fsencode(self.socket)):08x}"
 
     @property
     def folder(self) -> Path:
         """Only its owner can enter it."""
         return self.socket.parent
+
+    def prepare(self) -> None:
+        """Make the folder, or say why a daemon cannot live in it."""
+        private_folder(self.folder, variable=SOCKET_VARIABLE, foreign=not self.usual, leaf=self.socket.name)
+        if sys.platform == "win32":
+            return
+        length = len(os.fsencode(self.socket))
+        if length > LONGEST:
+            raise MachineError(
+                f"{self.socket} is too long for a socket",
+                cause=f"{length} bytes, and the system takes {LONGEST}",
+                remedy=f"set {SOCKET_VARIABLE} to a shorter path",
+            )
+        if self.socket.exists() and not self.socket.is_socket():
+            raise MachineError(
+                f"{self.socket} is there and is no socket",
+                cause="it may be anybody's, and is not removed",
+                remedy=f"remove it, or set {SOCKET_VARIABLE} to another path",
+            )
 
     def _beside(self, suffix: str) -> Path:
         return self.socket.with_suffix(suffix)
