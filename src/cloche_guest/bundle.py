@@ -45,6 +45,8 @@ MODULES = (
     "runner",
     "versions",
     "workbench",
+    "resources",
+    "variables",
     "kernel",
     "rehearsal",
     "start",
@@ -120,7 +122,10 @@ INTERRUPTIBLE = (
 )  # fmt: skip
 DOCUMENTED = ("bridges", "context_tools", "display", "workbench")
 
-LATER = ("pickling", "pieces", "state", "c_library", "preloads", "text_state", "text_methods", "versions", "workbench")
+LATER = (
+    "cell_objects", "pickling", "pieces", "state", "c_library", "preloads", "text_state", "text_methods", "versions",
+    "workbench",
+)  # fmt: skip
 """Made when something of them is first asked for, where a session pays for its own start. Whoever uses them imports the
 module and not what is in it."""
 

@@ -43,6 +43,20 @@ def take_wire() -> tuple[int, int]:
     return reader, writer
 
 
+def flush() -> None:
+    """What Python's streams still hold. A cell may have put anything in their place, which may raise anything."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def flush_quietly() -> None:
+    """What a stream of the cell's own cannot take is the cell's loss, and must not be that of a fork or a host call."""
+    try:
+        flush()
+    except Exception:  # see above
+        pass
+
+
 class PipeCapture:
     """1 and 2 are pipes that the host reads."""
 

@@ -9,6 +9,7 @@ from time import perf_counter, process_time
 from cloche_guest import signals, text_methods, versions, workbench
 from cloche_guest import state as saving
 from cloche_guest.bridges import BridgeError, Bridges
+from cloche_guest.capture import flush, flush_quietly
 from cloche_guest.cells import compile_cell
 from cloche_guest.codes import (
     BAD_STATE,
@@ -19,17 +20,20 @@ from cloche_guest.codes import (
     METHOD_NOT_FOUND,
     PROTOCOL,
     TOO_LARGE,
+    RequestFailed,
+    StateError,
 )
 from cloche_guest.context_tools import bind as bind_context_tools
 from cloche_guest.display import Displays
 from cloche_guest.environment import use_environment
 from cloche_guest.imports import CellSources, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
-from cloche_guest.pickling import StateError
+from cloche_guest.resources import limit_resources, peak_bytes
 from cloche_guest.runner import Runner
 from cloche_guest.signals import state
 from cloche_guest.tracebacks import describe_exception
-from cloche_guest.values import TooLarge, decode, encode
+from cloche_guest.values import TooLarge, decode
+from cloche_guest.variables import Variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,14 +49,6 @@ PIECE = 1 << 20
 LEAST_RECURSION = 500  # what the kernel itself needs to format an error
 
 
-class RequestFailed(Exception):
-    """Answered as a JSON-RPC error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        Exception.__init__(self, message)
-        self.code = code
-
-
 class Kernel:
     """One session. `link` reaches the host (`call`, `notify`); `capture` owns descriptors 1 and 2."""
 
@@ -63,24 +59,20 @@ class Kernel:
         self.runner = Runner(self.space.names)
         self.sources = CellSources()
         self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
-        self.bridges = Bridges(link.call, self.flush_quietly, self._current_context)
+        self.bridges = Bridges(link.call, flush_quietly, self._current_context)
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
-        self.value_limit = 1 << 26
         self.bench: workbench.Workbench | None = None  # what an agent finds beside the plain namespace
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
             "initialize": self.initialize,
             "context": self.set_context,
             "validate": self.validate,
-            "get_variable": self.get_variable,
-            "set_variable": self.set_variable,
-            "list_variables": self.list_variables,
-            "complete": self.complete,
             "snapshot": self.snapshot,
             "restore": self.restore,
             "versions": self.versions,
             "ping": lambda params, body: ({}, None),
+            **Variables(self.space, lambda: self.bridges.value_limit, self._guarded).methods(),
             **{name: self._text_method(name) for name in ("preload", "load_state", "save_state")},
         }
         sys.meta_path.insert(0, self.sources)
@@ -151,7 +143,7 @@ class Kernel:
         if params.get("protocol", PROTOCOL) != PROTOCOL:
             raise RequestFailed(INVALID_REQUEST, "this guest speaks protocol %d" % PROTOCOL)
         limits = params.get("limits") or {}
-        self.value_limit = self.bridges.value_limit = limits.get("value_bytes", self.value_limit)
+        self.bridges.value_limit = limits.get("value_bytes", self.bridges.value_limit)
         self.displays.limit = limits.get("display_bytes", 1 << 24)
         self.workspace = params.get("workspace")
         state.workspace = (self.workspace or _os.getcwd()) + "/"
@@ -163,7 +155,7 @@ class Kernel:
         self._add_tools(params.get("tools") or ())
         if "context" in params:
             self.set_context(params["context"], body)
-        _limit_resources(limits)
+        limit_resources(limits)
         version = "%d.%d.%d" % sys.version_info[:3]
         return {"protocol": PROTOCOL, "python": version, "pid": _os.getpid()}, None
 
@@ -217,7 +209,7 @@ class Kernel:
             result = self._run(params, name)
             result["elapsed_ms"] = (perf_counter() - started) * 1000
             result["cpu_ms"] = (process_time() - cpu) * 1000
-            result["peak_bytes"] = _peak_bytes()
+            result["peak_bytes"] = peak_bytes()
         except BaseException as exc:
             # Not the request's fault: what was raised may have a will of its own, or a handler that the cell left
             # for some signal has struck here.
@@ -253,7 +245,7 @@ class Kernel:
             _, raised = self.runner.guarded(self.displays.flush_figures)
         if raised is None and self.bench is not None:
             _, raised = self.runner.guarded(self.bench.after_cell)
-        _, trouble = self.runner.guarded(self._flush)
+        _, trouble = self.runner.guarded(flush)
         if trouble is not None and raised is None and isinstance(trouble, KeyboardInterrupt):
             raised = trouble
         self.capture.end()
@@ -261,7 +253,7 @@ class Kernel:
         # By identity: an object that a cell put there may compare as it likes, or be missing.
         if getattr(sys, "stdout", None) is not stdout or getattr(sys, "stderr", None) is not stderr:
             sys.stdout, sys.stderr = stdout, stderr
-            self.flush_quietly()
+            flush_quietly()
         self.space.restore_reserved()
         if sys.getrecursionlimit() < LEAST_RECURSION:
             sys.setrecursionlimit(LEAST_RECURSION)
@@ -297,19 +289,9 @@ class Kernel:
         if isinstance(raised, SystemExit):
             code = _exit_status(raised.code)[0]
         try:
-            self._flush()
+            flush()
         finally:
             _os._exit(code & 0xFF)
-
-    def _flush(self) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-    def flush_quietly(self) -> None:
-        try:
-            self._flush()
-        except Exception:  # a cell may have put anything in their place; what it cannot take is its own loss
-            pass
 
     def validate(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Compile, never run."""
@@ -319,51 +301,7 @@ class Kernel:
             return {"valid": False, "message": str(exc.msg), "line": exc.lineno}, None
         return {"valid": True}, None
 
-    # -- variables -----------------------------------------------------------------------------
-
-    def get_variable(self, params: dict[str, Any], body: bytearray | None) -> Reply:
-        """A variable of the namespace, as data."""
-        names = self.space.names
-        if params["name"] not in names:
-            return {"found": False}, None
-        value = self._guarded(lambda: encode(names[params["name"]], self.value_limit))
-        return {"found": True, "value": value}, None
-
-    def set_variable(self, params: dict[str, Any], body: bytearray | None) -> Reply:
-        """Bind a variable."""
-        name = params["name"]
-        if not name.isidentifier():
-            raise RequestFailed(INVALID_PARAMS, "%.60r is not a variable name" % (name,))
-        if name in self.space.reserved:
-            raise RequestFailed(INVALID_PARAMS, "%r is reserved" % (name,))
-        self.space.names[name] = decode(params["value"])
-        return {}, None
-
-    def list_variables(self, params: dict[str, Any], body: bytearray | None) -> Reply:
-        """Names and types of the user's variables."""
-        names = self.space.names
-
-        def find() -> list[list[str]]:
-            return [[name, _type_name(names[name])] for name in self.space.user_names()]
-
-        return {"variables": self._guarded(find)}, None
-
-    def complete(self, params: dict[str, Any], body: bytearray | None) -> Reply:
-        """Completions of the dotted name at the end of `text`."""
-
-        def find() -> list[str]:
-            import rlcompleter
-
-            completer = rlcompleter.Completer(self.space.names)
-            found: list[str] = []
-            while len(found) < 200:
-                match = completer.complete(params["text"], len(found))
-                if match is None:
-                    break
-                found.append(match)
-            return found
-
-        return {"matches": self._guarded(find)}, None
+    # -- state ---------------------------------------------------------------------------------
 
     def snapshot(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """All variables that can be saved."""
@@ -423,11 +361,6 @@ def _decode_text(body: bytearray, encoding: str) -> str:
     return "".join(pieces)
 
 
-def _type_name(value: Any) -> str:
-    """As the interpreter has it, whatever a metaclass of the user's makes of `__name__`."""
-    return str.__str__(type.__dict__["__name__"].__get__(type(value)))[:100]
-
-
 def _is_cell(request: dict[str, Any]) -> bool:
     """Whether a request is to run a cell, and well formed: then it has a result, whatever happens."""
     params = request.get("params")
@@ -450,28 +383,3 @@ def _exit_status(code: Any) -> tuple[int, str]:
 def _print_error(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
-
-
-def _peak_bytes() -> int | None:
-    """The most memory this process has had; only where limits were set, and the module is loaded anyway."""
-    resource = sys.modules.get("resource")
-    if resource is None:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
-
-
-def _limit_resources(limits: dict[str, Any]) -> None:
-    """The operating system's own limits, where it has them."""
-    wanted = {key: limits[key] for key in ("data", "fsize", "nofile", "nproc", "core") if limits.get(key) is not None}
-    if not wanted:
-        return
-    import resource
-
-    for key, amount in wanted.items():
-        which = getattr(resource, "RLIMIT_" + key.upper(), None)
-        if which is None:
-            continue
-        _, hard = resource.getrlimit(which)
-        top = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-        resource.setrlimit(which, (top, top))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from cloche_guest.cell_objects import Apply, quiet_class, reduce_dispatch, reducers
+from cloche_guest.codes import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +44,6 @@ _KEPT = (
     "__module__",
     "__type_params__",
 )
-
-
-class StateError(ValueError):
-    """Something is no state, or no part of one; what it says is for the user as it is."""
 
 
 def reason(exc: BaseException, with_type: bool = True) -> str:

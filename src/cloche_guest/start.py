@@ -6,7 +6,7 @@ import posix as _os
 import sys
 
 from cloche_guest import signals
-from cloche_guest.capture import OwnCapture, PipeCapture, keep_private, take_wire
+from cloche_guest.capture import OwnCapture, PipeCapture, flush_quietly, keep_private, take_wire
 from cloche_guest.kernel import Kernel
 from cloche_guest.wire import Wire
 
@@ -42,7 +42,7 @@ def prepare(reader: int, writer: int, pipes: tuple[int, int] | None, kind: type[
     capture.install()
     sys.argv = [""]
     signals.install()
-    _os.register_at_fork(before=_flush, after_in_child=lambda: _enter_child(wire))
+    _os.register_at_fork(before=flush_quietly, after_in_child=lambda: _enter_child(wire))
     return kind(wire, capture)
 
 
@@ -64,14 +64,6 @@ def die_with_host(descriptor: int) -> None:
     fcntl.fcntl(lifeline, set_signal, 9)
     flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | fcntl.FASYNC)
-
-
-def _flush() -> None:
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except Exception:  # a cell may have put anything in their place, and its fork must not fail for that
-        pass
 
 
 def _enter_child(wire: Wire) -> None:

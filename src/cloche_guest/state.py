@@ -12,8 +12,9 @@ from __future__ import annotations
 import sys
 
 from cloche_guest.cell_objects import Apply
+from cloche_guest.codes import StateError
 from cloche_guest.namespace import is_variable
-from cloche_guest.pickling import StateError, picklers, reason, reference
+from cloche_guest.pickling import picklers, reason, reference
 from cloche_guest.pieces import Stream, cut, digests
 
 TYPE_CHECKING = False

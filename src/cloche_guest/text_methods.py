@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche_guest import preloads, text_state
 from cloche_guest.c_library import write_c_output_at_once
-from cloche_guest.pickling import StateError
+from cloche_guest.codes import StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 
 from cloche_guest.cell_objects import Apply
+from cloche_guest.codes import StateError
 from cloche_guest.namespace import is_variable
-from cloche_guest.pickling import StateError, picklers, reason
+from cloche_guest.pickling import picklers, reason
 from cloche_guest.pieces import LARGE, Stream
 
 TYPE_CHECKING = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cloche_guest import start
-from cloche_guest.codes import INVALID_REQUEST
+from cloche_guest.codes import INVALID_REQUEST, RequestFailed
 from cloche_guest.guarded.restricted import Restriction
-from cloche_guest.kernel import Kernel, RequestFailed
+from cloche_guest.kernel import Kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import posix as os
 import sys
 from time import sleep
 
-from cloche_guest.codes import CANNOT_BRANCH
+from cloche_guest.capture import flush_quietly
+from cloche_guest.codes import CANNOT_BRANCH, RequestFailed
 from cloche_guest.jail import messages, syscalls
 from cloche_guest.jail.places import PRIVATE, WORKSPACE
-from cloche_guest.kernel import RequestFailed
 from cloche_guest.signals import state
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class Branches:
             running = running_threads()
             if running:
                 raise RequestFailed(CANNOT_BRANCH, "threads are running: " + ", ".join(running))
-            self._kernel.flush_quietly()
+            flush_quietly()
             self._folder = _current_folder()
             kept = _random_state() if waits else None
             state.branching = True

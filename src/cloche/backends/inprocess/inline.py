@@ -11,9 +11,10 @@ from cloche.session.live import clock
 from cloche.session.machine import Finished
 from cloche.session.operations import read_reply
 from cloche.session.verdict import build_result
-from cloche_guest.codes import INVALID_PARAMS, TOO_LARGE
+from cloche_guest.codes import INVALID_PARAMS, TOO_LARGE, RequestFailed
 from cloche_guest.guarded.restricted import Restriction
-from cloche_guest.values import TooLarge, decode, encode
+from cloche_guest.values import TooLarge
+from cloche_guest.variables import Variables
 from cloche_guest.versions import describe_versions
 
 if TYPE_CHECKING:
@@ -100,21 +101,15 @@ class InlineGuest:
 def _finished(value: Any, raised: BaseException | None) -> Finished:
     if raised is None:
         return Finished(result=value)
-    code = TOO_LARGE if isinstance(raised, TooLarge) else INVALID_PARAMS
-    text = (
-        str(raised) if isinstance(raised, (TooLarge, _Refused)) else f"{type(raised).__name__} in the object's own code"
-    )
-    return Finished(error={"code": code, "message": text})
+    if isinstance(raised, RequestFailed):
+        return Finished(error={"code": raised.code, "message": str(raised)})
+    if isinstance(raised, TooLarge):
+        return Finished(error={"code": TOO_LARGE, "message": str(raised)})
+    return Finished(error={"code": INVALID_PARAMS, "message": f"{type(raised).__name__} in the object's own code"})
 
 
-class _Refused(Exception):
-    """The request is wrong."""
-
-
-def _actions(kernel: InlineKernel, params: dict[str, Any]) -> dict[str, Callable[[], dict[str, Any]]]:
+def _actions(kernel: InlineKernel, params: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """What a kernel can do, by the names of its methods."""
-    space = kernel.space
-    limit = kernel.bridges.value_limit
 
     def validate() -> dict[str, Any]:
         try:
@@ -123,39 +118,15 @@ def _actions(kernel: InlineKernel, params: dict[str, Any]) -> dict[str, Callable
             return {"valid": False}
         return {"valid": True}
 
-    def get_variable() -> dict[str, Any]:
-        if params["name"] not in space.names:
-            return {"found": False}
-        return {"found": True, "value": encode(space.names[params["name"]], limit)}
+    def answer(method: Callable[..., Any]) -> Callable[[], Any]:
+        return lambda: method(params, None)[0]
 
-    def set_variable() -> dict[str, Any]:
-        name = params["name"]
-        if not name.isidentifier():
-            raise _Refused(f"{name[:60]!r} is not a variable name")
-        if name in space.reserved:
-            raise _Refused(f"{name!r} is reserved")
-        space.names[name] = decode(params["value"])
-        return {}
-
-    def list_variables() -> dict[str, Any]:
-        return {"variables": [[name, str(type(space.names[name]).__name__)] for name in space.user_names()]}
-
-    def complete() -> dict[str, Any]:
-        import rlcompleter
-
-        completer = rlcompleter.Completer(space.names)
-        found: list[str] = []
-        while len(found) < 200 and (match := completer.complete(params["text"], len(found))) is not None:
-            found.append(match)
-        return {"matches": found}
-
+    # Every action is supervised as a whole, so that no part of it has to be.
+    variables = Variables(kernel.space, lambda: kernel.bridges.value_limit, lambda action: action())
     return {
         "ping": dict,
         "context": dict,  # bound by now
         "validate": validate,
-        "get_variable": get_variable,
-        "set_variable": set_variable,
-        "list_variables": list_variables,
-        "complete": complete,
         "versions": describe_versions,
+        **{name: answer(method) for name, method in variables.methods().items()},
     }
