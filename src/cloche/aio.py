@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio.to_thread
 
 from cloche.errors import RequestError, SnapshotError
-from cloche.logger import SandboxLogger
+from cloche.logger import SandboxLogger, as_sandbox_logger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
 from cloche.session.aio import AsyncDriver
@@ -50,7 +50,7 @@ class AsyncSandbox(SessionFace):
     ) -> None:
         self.policy = policy or ExecutionPolicy()
         self.workspace = Path(workspace) if workspace is not None else None
-        self.logger = logger or SandboxLogger()
+        self.logger = as_sandbox_logger(logger)
         self._backend = backend
         self._functions = host_functions(on_llm_query, on_rlm_query, tools)
         self._session = LiveSession(backend, self.policy, self.workspace, self.logger, **self._functions)
@@ -118,11 +118,11 @@ class AsyncSandbox(SessionFace):
 
     # -- files ---------------------------------------------------------------------------------
 
-    async def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
+    async def put_file(self, path: str | os.PathLike[str], data: bytes | str, *, timeout_ms: int | None = None) -> None:
         """Write a file into the workspace."""
         await self._driver.exclusive(lambda: self._session.put_file(path, data), timeout_ms)
 
-    async def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
+    async def get_file(self, path: str | os.PathLike[str], *, timeout_ms: int | None = None) -> bytes:
         """Read a file of the workspace; links are not followed."""
         return await self._driver.exclusive(lambda: self._session.get_file(path), timeout_ms)
 

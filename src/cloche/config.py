@@ -48,6 +48,12 @@ class SandboxConfig:
         camelCase keys are accepted. A nested `policy` mapping is merged too. Unknown keys raise TypeError.
         """
         base = base or cls()
+        if not isinstance(given, Mapping):
+            raise PolicyError(
+                f"a configuration is a mapping or a SandboxConfig, not {given!r:.60}",
+                field="config",
+                remedy=f"backend={given!r:.60}" if isinstance(given, str) else None,
+            )
         _refuse_kinds(given)
         plain = {_ALIASES.get(name, name): value for name, value in ((_snake(key), given[key]) for key in given)}
         nested = plain.pop("policy", None)

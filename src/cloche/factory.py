@@ -77,7 +77,12 @@ def find_backend(name: str) -> type[Backend]:
         if point.name == name:
             loaded: type[Backend] = point.load()
             return loaded
-    raise UnknownBackendError(f"there is no backend {name!r}", remedy=f"one of: auto, {', '.join(backend_names())}")
+    import difflib
+
+    names = ["auto", *backend_names()]
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    raise UnknownBackendError(f"there is no backend {name!r}", remedy=f"{guess}one of: {', '.join(names)}")
 
 
 def probe_backends(**options: Any) -> dict[str, Availability]:

@@ -7,6 +7,8 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cloche.errors import PolicyError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -57,6 +59,18 @@ def _default_sink() -> EventSink:
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())  # a library is silent until somebody listens
     return StandardSink(logger)
+
+
+def as_sandbox_logger(given: Any) -> SandboxLogger:
+    """What a sandbox logs with: what it was given, or a logger of its own."""
+    if given is not None and not hasattr(given, "log_execution_complete"):
+        raise PolicyError(
+            f"logger must be a SandboxLogger, not {type(given).__name__}",
+            field="logger",
+            remedy="logger=SandboxLogger(your_logger)",
+        )
+    logger: SandboxLogger = given or SandboxLogger()
+    return logger
 
 
 class SandboxLogger:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -16,6 +16,11 @@ SessionState = Literal["kept", "restored", "reset"]
 EXIT_CODES: Mapping[str, int] = MappingProxyType(
     {"ok": 0, "error": 1, "timeout": 124, "out_of_fuel": 125, "cancelled": 130, "memory": 137, "killed": 137}
 )
+
+
+_SHOWN_LENGTH = 200
+_NOT_SHOWN = frozenset({"exception", "layers", "usage", "metadata", "code", "workspace_path", "memory_used_bytes"})
+"""In `repr`: what is told by another field, or is there for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,9 @@ class Display:
     """One rich output: a MIME bundle. Text types are `str`, binary types are `bytes`."""
 
     data: Mapping[str, str | bytes]
+
+    def __repr__(self) -> str:
+        return f"Display({', '.join(self.data)})"
 
     def __contains__(self, mime: str) -> bool:
         return mime in self.data
@@ -77,6 +85,22 @@ class SandboxResult:
     guidance: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     code: str = ""
+
+    def __repr__(self) -> str:
+        """What is worth a look: fields that say something, long texts by their beginnings."""
+        shown = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in _NOT_SHOWN or value == each.default or value is None:
+                continue
+            if isinstance(value, str) and len(value) > _SHOWN_LENGTH:
+                text = f"{value[:_SHOWN_LENGTH]!r}... ({len(value)} characters)"
+            elif isinstance(value, float):
+                text = f"{value:.1f}"
+            else:
+                text = value.name if isinstance(value, Isolation) else repr(value)
+            shown.append(f"{each.name}={text}")
+        return f"SandboxResult({', '.join(shown)})"
 
     @property
     def success(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cloche.errors import RequestError, SnapshotError
-from cloche.logger import SandboxLogger
+from cloche.logger import SandboxLogger, as_sandbox_logger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
 from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
@@ -44,7 +44,7 @@ class BaseSandbox(ABC):
     ) -> None:
         self.policy = policy or ExecutionPolicy()
         self.workspace = Path(workspace) if workspace is not None else None
-        self.logger = logger or SandboxLogger()
+        self.logger = as_sandbox_logger(logger)
 
     @abstractmethod
     def execute(self, code: str) -> SandboxResult:
@@ -146,11 +146,11 @@ class SessionSandbox(BaseSandbox, SessionFace):
 
     # -- files ---------------------------------------------------------------------------------
 
-    def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
+    def put_file(self, path: str | os.PathLike[str], data: bytes | str, *, timeout_ms: int | None = None) -> None:
         """Write a file into the workspace."""
         self._driver.exclusive(lambda: self._session.put_file(path, data), timeout_ms)
 
-    def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
+    def get_file(self, path: str | os.PathLike[str], *, timeout_ms: int | None = None) -> bytes:
         """Read a file of the workspace; links are not followed."""
         return self._driver.exclusive(lambda: self._session.get_file(path), timeout_ms)
 

@@ -142,6 +142,10 @@ class Snapshot:
         digest = _sha256(text).digest()
         return b"".join((_HEAD.pack(_MAGIC, _VERSION, len(text)), digest, text, *(piece.data for piece in kept)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, it is the same portable form: it may go to another process."""
+        return Snapshot.from_bytes, (self.to_bytes(),)
+
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview) -> Snapshot:
         """Read `to_bytes()` back; anything else, or a single bit that has changed, raises `SnapshotError`."""

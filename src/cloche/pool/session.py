@@ -13,6 +13,7 @@ import anyio
 from cloche.errors import SessionClosedError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncIterator, Callable
     from types import TracebackType
     from typing import Self
@@ -157,12 +158,12 @@ class PooledSession:
         async with self._in_use() as sandbox:
             return await sandbox.complete(text, timeout_ms=timeout_ms)
 
-    async def put_file(self, path: str, data: bytes | str, *, timeout_ms: int | None = None) -> None:
+    async def put_file(self, path: str | os.PathLike[str], data: bytes | str, *, timeout_ms: int | None = None) -> None:
         """Write a file into the workspace."""
         async with self._in_use() as sandbox:
             await sandbox.put_file(path, data, timeout_ms=timeout_ms)
 
-    async def get_file(self, path: str, *, timeout_ms: int | None = None) -> bytes:
+    async def get_file(self, path: str | os.PathLike[str], *, timeout_ms: int | None = None) -> bytes:
         """Read a file of the workspace."""
         async with self._in_use() as sandbox:
             return await sandbox.get_file(path, timeout_ms=timeout_ms)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import keyword
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ from cloche.errors import PolicyError, ReentrantCallError
 from cloche_guest.context_tools import bind as bind_context_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 RESERVED = frozenset(
     {
@@ -60,10 +62,17 @@ class Callbacks:
         """What `rlm_query` without a context gets; kept here so that it need not cross the wall again."""
         self._functions: dict[str, Callable[..., Any]] = {}
         self.descriptions: list[dict[str, Any]] = []
-        if on_llm_query is not None:
-            self._functions["llm_query"] = on_llm_query
-        if on_rlm_query is not None:
-            self._functions["rlm_query"] = on_rlm_query
+        for name, function in (("llm_query", on_llm_query), ("rlm_query", on_rlm_query)):
+            if function is not None:
+                if not callable(function):
+                    raise PolicyError(f"on_{name} must be a function, not {function!r:.60}", field=f"on_{name}")
+                self._functions[name] = function
+        if tools is not None and not isinstance(tools, Mapping):
+            raise PolicyError(
+                f"tools must map names to functions, not {type(tools).__name__}",
+                field="tools",
+                remedy='tools={"name": function}',
+            )
         for name, tool in (tools or {}).items():
             self.add_tool(name, tool)
 
@@ -83,7 +92,7 @@ class Callbacks:
         if isinstance(tool, dict):
             extra = {key: tool[key] for key in ("ends", "stub") if tool.get(key)}
             description, tool = str(tool.get("description", "")), tool.get("tool")
-        if not name.isidentifier() or name in RESERVED:
+        if not str(name).isidentifier() or keyword.iskeyword(name) or name in RESERVED:
             raise PolicyError(
                 f"{name!r} cannot be the name of a tool", cause="reserved, or not an identifier", field="tools"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cloche.errors import RequestError
 from cloche.session import operations
@@ -23,6 +23,17 @@ class SessionFace:
     _backend: Backend
     _session: LiveSession
     _functions: dict[str, Any]
+
+    def __repr__(self) -> str:
+        session = self._session
+        state = "destroyed" if session.closed else "not started" if session.guest is None else "live"
+        return f"<{type(self).__name__} {session.number}: {self._backend.name}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a sandbox cannot be pickled or copied: its session belongs to this process; send snapshot() instead, "
+            "or branch it with fork()"
+        )
 
     @property
     def id(self) -> int:

@@ -74,7 +74,8 @@ def given_folder(path: str | os.PathLike[str]) -> Path:
     root = Path(path).absolute()
     if not root.is_dir():
         raise WorkspaceFileError(
-            f"the workspace {root} is not a folder", remedy=f"mkdir -p {root}, or leave workspace out"
+            f"the workspace {root} is not a folder",
+            remedy=f"{'name another' if root.exists() else f'mkdir -p {root}'}, or leave workspace out",
         )
     return root
 

@@ -38,6 +38,7 @@ from cloche.session.operations import Operation, context_call, read_reply, slice
 from cloche.session.pump import PollWatch, Pump, Watch
 from cloche.session.returns import Returns
 from cloche.session.verdict import build_result
+from cloche.session.workspace import file_content, path_text
 from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
 
 if TYPE_CHECKING:
@@ -162,9 +163,10 @@ class LiveSession:
             )
         return timeout_ms
 
-    def put_file(self, path: str, data: bytes | str) -> None:
+    def put_file(self, path: str | os.PathLike[str], data: bytes | str) -> None:
         """Write a file into the workspace, within its quota."""
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        path = path_text(path)
+        content = file_content(path, data)
         limit = self.policy.workspace_bytes
         if len(content) > limit:
             raise WorkspaceFileError(
@@ -177,8 +179,9 @@ class LiveSession:
             self.witness.file_put(path, content)
         self.logger.log_file_event("put", path=path, size=len(content))
 
-    def get_file(self, path: str) -> bytes:
+    def get_file(self, path: str | os.PathLike[str]) -> bytes:
         """Read a file of the workspace."""
+        path = path_text(path)
         content = self._workspace().read(path, self.policy.workspace_bytes)
         self.logger.log_file_event("get", path=path, size=len(content))
         return content

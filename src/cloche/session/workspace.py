@@ -12,7 +12,7 @@ import stat
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from cloche.errors import WorkspaceFileError
@@ -349,6 +349,31 @@ def _make_folder(name: str, parent: int, path: str) -> int:
         return os.open(name, _FOLDER, dir_fd=parent)
     except OSError as exc:
         raise _refusal(path, exc) from None
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path of the workspace as the guest would write it."""
+    text = path.as_posix() if isinstance(path, PurePath) else path
+    if not isinstance(text, str):
+        raise WorkspaceFileError(
+            f"a path of the workspace must be text, not {type(path).__name__}",
+            remedy="use a relative path such as data/in.csv",
+        )
+    return text
+
+
+def file_content(path: str, data: bytes | str) -> bytes:
+    """What is to be written, as bytes. A number is none: `bytes(3)` would be three zeros."""
+    try:
+        return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+    except TypeError:
+        raise WorkspaceFileError(
+            f"{path}: a file is text or bytes, not {type(data).__name__}", remedy="json.dumps(), or set_variable()"
+        ) from None
+    except UnicodeEncodeError as exc:
+        raise WorkspaceFileError(
+            f"{path}: the text cannot be written as UTF-8", cause=exc.reason, remedy="encode it, and pass bytes"
+        ) from None
 
 
 def _components(path: str) -> list[str]:
