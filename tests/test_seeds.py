@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.repl import seed as workbench
 
 import cloche.factory
 from cloche.backends.native import NativeBackend
@@ -283,12 +284,14 @@ DEFECTS = {
 }
 """Defects of earlier systems that concern a sandbox, by their number in the study of them."""
 
-SCENARIOS: dict[str, dict[str, Any]] = {
+SCENARIOS: dict[str, dict[str, list[str]]] = {
     "repl sandbox": REPL_SANDBOX,
     "backends": BACKENDS,
     "base sandbox": BASE_SANDBOX,
     "python runtime": PYTHON_RUNTIME,
     "REPL server": REPL_SERVER,
+    "workbench": workbench.CHAPTER,
+    "what was wrong before the workbench": workbench.DEFECTS,
 }
 
 
@@ -309,8 +312,7 @@ def exists(test: str) -> bool:
 def proofs() -> Iterable[tuple[str, list[str]]]:
     for topic, table in SCENARIOS.items():
         for scenario, tests in table.items():
-            if not isinstance(tests, str):
-                yield f"{topic}: {scenario}", tests
+            yield f"{topic}: {scenario}", tests
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.daemon.foreign_client import enter
 from tests.daemon.test_faults import prepared_daemon
-from tests.daemon.test_lifecycle import until_gone
+from tests.waiting import until_gone, wait_until
 
 import cloche
 from cloche.backends.daemon.backend import DaemonBackend
@@ -91,8 +90,7 @@ def test_one_that_nobody_takes_up_is_ended_in_time(tmp_path: Path, monkeypatch: 
         guest = sandbox.guest_pid
         left = sandbox.detach()
         until_gone(guest)
-        while watcher.call("stats")["pool"]["live"]:
-            time.sleep(0.01)
+        wait_until(lambda: not watcher.call("stats")["pool"]["live"])
         with pytest.raises(cloche.UnknownSessionError):
             DaemonClientSandbox.attach(left.id, left.key)
         links.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.foreign_client import enter
-from tests.daemon.test_lifecycle import until_gone
+from tests.waiting import until_gone, wait_until
 
 import cloche
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
@@ -75,8 +75,7 @@ def test_a_socket_that_was_passed_stays_when_the_daemon_goes(places: Places, hel
     assert places.socket.exists()
     assert not places.token.exists()
     with activated(held):
-        while not places.token.exists():
-            pass
+        wait_until(places.token.exists)
         with enter(places) as client:
             assert client.call("ping")["pid"] > 0
 

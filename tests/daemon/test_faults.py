@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.daemon.foreign_client import ForeignClient, Refused, enter
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.daemon.link import links
@@ -91,8 +92,7 @@ def test_five_hundred_clients_at_once_are_served_whatever_the_soft_limit(tmp_pat
         for client in clients:
             client.close()
         with enter(places) as one:
-            while one.call("ping")["connections"] > 1:
-                pass
+            wait_until(lambda: one.call("ping")["connections"] == 1)
 
 
 def test_a_daemon_without_descriptors_lives_on_and_serves_when_there_are_some_again(tmp_path: Path) -> None:
@@ -100,14 +100,12 @@ def test_a_daemon_without_descriptors_lives_on_and_serves_when_there_are_some_ag
         with ExitStack() as stack:
             crowd = [stack.enter_context(ForeignClient(places.socket)) for _ in range(2 * DESCRIPTORS)]
             crowd[0].call("auth", token=places.read_token())
-            while crowd[0].call("ping")["connections"] < DESCRIPTORS - 60:
-                pass
+            wait_until(lambda: crowd[0].call("ping")["connections"] >= DESCRIPTORS - 60)
             with pytest.raises(Refused) as caught:
                 open_many_sessions(crowd[0])  # some descriptors may still be left
             assert caught.value.type in {"machine", "start", "backend_unavailable"}
         with enter(places) as late:
-            while late.call("ping")["connections"] > 1:
-                pass
+            wait_until(lambda: late.call("ping")["connections"] == 1)
             assert late.call("run", code="6 * 7")["value"] == "42"
 
 
@@ -132,9 +130,9 @@ def test_a_client_that_goes_away_in_the_middle_of_a_frame_takes_its_sessions_alo
     with enter(impatient) as other:
         with enter(impatient) as client:
             client.call("session.open")
+            assert other.call("stats")["pool"]["sessions"] == 1
             client.socket.sendall(b'{"jsonrpc": "2.0", "id": 9, "method": "session.put_file", "attachment": 100}\nabc')
-        while other.call("stats")["pool"]["sessions"]:
-            pass
+        wait_until(lambda: other.call("stats")["pool"]["sessions"] == 0, "the session outlived its client")
 
 
 def test_what_half_frames_of_all_clients_take_together_is_bounded(impatient: Places) -> None:

@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from tests.daemon.foreign_client import enter
+from tests.waiting import until_gone, wait_until
 
 import cloche
 from cloche.backends.daemon.backend import DaemonBackend
@@ -21,23 +21,6 @@ from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.daemon import lifecycle
 from cloche.errors import BackendUnavailableError, MachineError
 from cloche.paths import sessions_dir
-
-PATIENCE = 30.0
-
-
-def gone(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state in "ZX"
-
-
-def until_gone(*pids: int | None) -> None:
-    end = time.monotonic() + PATIENCE
-    while not all(pid is None or gone(pid) for pid in pids):
-        assert time.monotonic() < end, "a process outlived its house"
-        time.sleep(0.01)
 
 
 def command(places: Places, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -183,12 +166,9 @@ def test_a_client_that_is_killed_leaves_nothing(house: Places) -> None:
         assert children
         client.kill()
     until_gone(guest, *children)
-    end = time.monotonic() + PATIENCE
-    while any(path.name.startswith(f"cloche-{client.pid}-") for path in sessions_dir().iterdir()):
-        assert time.monotonic() < end, "its list of sessions outlived it"
+    wait_until(lambda: not list(sessions_dir().glob(f"cloche-{client.pid}-*")), "its list of sessions outlived it")
     with enter(house) as watcher:
-        while watcher.call("stats")["pool"]["live"]:
-            assert time.monotonic() < end
+        wait_until(lambda: not watcher.call("stats")["pool"]["live"])
 
 
 def test_when_the_house_is_full_a_client_is_told(places: Places) -> None:

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from tests.daemon.foreign_client import ForeignClient, Refused, enter
+from tests.waiting import wait_until
 
 from cloche.backends.daemon.places import Places
 
@@ -235,11 +236,9 @@ def test_a_client_that_goes_away_frees_its_sessions(house: Places) -> None:
     with enter(house) as watcher:
         with enter(house) as client:
             session = client.call("session.open")["session"]
-            pid = int(client.call("session.execute", session=session, code="1")["success"])
-            assert pid
+            assert client.call("session.execute", session=session, code="1")["success"]
             before = watcher.call("stats")["pool"]["sessions"]
-        while watcher.call("stats")["pool"]["sessions"] >= before:
-            pass
+        wait_until(lambda: watcher.call("stats")["pool"]["sessions"] < before)
 
 
 def test_a_client_that_does_not_read_stalls_nobody_else(house: Places) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import cloche
 
-PATIENCE = 30.0
 SOURCES = Path(cloche.__file__).resolve().parent.parent
 USER_ID = 65123
 """Somebody who owns nothing."""
@@ -19,14 +16,6 @@ USER_ID = 65123
 def jail(**options: object) -> cloche.SessionSandbox:
     """A sandbox in the jail."""
     return cloche.create_sandbox(backend="jail", **options)  # type: ignore[arg-type]  # options of any kind, on purpose
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look until it holds."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.01)
 
 
 def value(sandbox: cloche.SessionSandbox, code: str) -> str | None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.jail.sessions import jail, value, wait_until
+from tests.jail.sessions import jail, value
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.jail.branching import MAX_LEVEL

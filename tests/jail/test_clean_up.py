@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 from tests.native.watching import has_ended, open_process, read_line
+from tests.waiting import PATIENCE, wait_until
 
 from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.backends.jail.upkeep import leftovers, upkeep
 from cloche.session.folder import find_sessions
 from cloche.session.hosts import Host
-
-PATIENCE = 30.0
 
 # What each session leaves running: a child, a daemon in a session of its own, and something that never stops forking.
 LEAVE = """
@@ -103,13 +102,6 @@ def places() -> list[Path]:
         return [Path(tree.parent) for tree in find()]
     except NoGroups:
         return []
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.01)
 
 
 def running(word: str) -> list[int]:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.jail.sessions import jail, value, wait_until
+from tests.jail.sessions import jail, value
 from tests.ordinary_user import readable_interpreter
+from tests.waiting import wait_until
 
 import cloche
 from cloche import Isolation

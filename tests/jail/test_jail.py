@@ -12,25 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.jail.sessions import SOURCES, USER_ID
+from tests.jail.sessions import SOURCES, USER_ID, jail
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.session.processes import process_start
-
-PATIENCE = 30.0
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.01)
-
-
-def jail(**options: object) -> cloche.SessionSandbox:
-    return cloche.create_sandbox(backend="jail", **options)  # type: ignore[arg-type]  # options of any kind, on purpose
 
 
 def test_a_result_names_the_tier_and_the_layers(either_path: str) -> None:

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.jail.sessions import SOURCES, jail, value, wait_until
+from tests.jail.sessions import SOURCES, jail, value
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine

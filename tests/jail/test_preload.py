@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.guest.every_python import FOUND, find
-from tests.jail.sessions import Environment, jail, value, wait_until
+from tests.jail.sessions import Environment, jail, value
+from tests.waiting import wait_until
 
 from cloche.backends.interpreter import examine
 from cloche.backends.jail import broker as brokers

@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.jail.sessions import Environment, jail, value, wait_until
+from tests.jail.sessions import Environment, jail, value
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine

@@ -14,7 +14,8 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.jail.sessions import jail, value, wait_until
+from tests.jail.sessions import jail, value
+from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.guest.every_python import VERSIONS, find
 from tests.repl_server.client import GUEST, READY, Client
+from tests.waiting import until_gone
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_nothing_is_left_when_the_server_is_ended_in_the_middle(folder: Path, nu
     client.send({"code": "while True: pass"})
     client.process.send_signal(number)
     client.process.communicate()
-    _wait_for_the_end_of(pid)
+    until_gone(pid)
 
 
 def test_nothing_is_left_when_the_reader_of_the_responses_has_gone(folder: Path) -> None:
@@ -79,19 +80,9 @@ def test_nothing_is_left_when_the_reader_of_the_responses_has_gone(folder: Path)
     client.send({"code": "while True: pass"})
     client.stdout.close()
     assert client.process.wait(20) == 0
-    _wait_for_the_end_of(pid)
+    until_gone(pid)
     client.stdin.close()
     client.stderr.close()
-
-
-def _wait_for_the_end_of(pid: int) -> None:
-    """Fails by the test's own time limit."""
-    while True:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX":
-                return
-        except OSError:
-            return
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version != "3.11"])

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from tests.repl_server.client import FIELDS, Client
+from tests.waiting import wait_until
 
 
 def test_output_before_sys_exit_is_answered(server: Client) -> None:
@@ -106,8 +107,7 @@ threading.Thread(target=late).start()
     assert server.run(code) == ""
     folder = server.run_folder()
     with open(folder / "gate", "w"):
-        while not (folder / "done").exists():
-            pass
+        wait_until((folder / "done").exists)
     assert server.run("os.remove('done')") == "late\nraw\n"
 
 

@@ -1,10 +1,7 @@
 """The chapter on the REPL environment that the workbench grew from: each of its statements, and what was wrong with the
-system that it describes, with the tests that show how it is here."""
+system that it describes, with the tests that show how it is here. `tests/test_seeds.py` looks whether they exist."""
 
 from __future__ import annotations
-
-import pytest
-from tests.test_seeds import exists
 
 WALLS = "tests/repl/test_every_wall.py::"
 HOSTILE = "tests/repl/test_hostile_turns.py::"
@@ -184,10 +181,3 @@ DEFECTS = {
     "6 hard-coded services and roots": [SOURCES + "test_roots_may_lie_in_each_other_be_links_or_be_missing"],
     "6 a person at the same bench": [COMMAND + "test_a_person_completes_waits_stops_and_leaves"],
 }
-
-
-@pytest.mark.parametrize(("statement", "tests"), [*CHAPTER.items(), *DEFECTS.items()], ids=lambda item: str(item)[:60])
-def test_every_statement_has_tests_that_exist(statement: str, tests: list[str]):
-    missing = [test for test in tests if not exists(test)]
-    assert tests, statement
-    assert missing == []
