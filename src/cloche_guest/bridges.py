@@ -106,9 +106,13 @@ class Bridges:
 
     def end_cell(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Call a host function that ends the cell. Does not return, unless the function failed."""
+        call = state.calls
         self.invoke(name, args, kwargs)
+        finish = conclude(call)
+        if finish is None:
+            raise BridgeError("%s came when its cell was over" % name, "Abandoned")
         # As in `invoke`: the last act here, and in another thread the main one is reached by the signal that it trips.
-        raise conclude()
+        raise finish
 
     def tool(self, name: str, doc: str, *, ends: bool = False) -> Any:
         """A stub for a host function; `ends`: with its answer the cell is over."""

@@ -50,6 +50,8 @@ class Runner:
         except BaseException as exc:
             raised = exc
         state.user = False
+        if isinstance(raised, KeyboardInterrupt):
+            _leave_loops()
         return value, raised
 
     def guarded(self, action: Callable[[], Any]) -> tuple[Any, BaseException | None]:
@@ -110,6 +112,16 @@ class Runner:
             loop._make_self_pipe()
         except Exception:  # a loop of another kind: the next cell that awaits gets a new one
             self._loop = None
+
+
+def _leave_loops() -> None:
+    """An interrupt may have struck where `asyncio.run` tidies up: then the thread is told for good that a loop runs."""
+    asyncio: Any = sys.modules.get("asyncio")
+    try:
+        if asyncio is not None:
+            asyncio._set_running_loop(None)
+    except Exception:  # the cell has put something else in its place
+        pass
 
 
 def _awaits(cell: Cell) -> bool:

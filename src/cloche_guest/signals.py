@@ -51,6 +51,7 @@ class State:
     pending = False  # an interrupt fell into kernel code
     delivered = 0  # interrupts raised in this call
     sticky: type[Stop] | None = None  # exception that keeps coming back
+    calls = 0  # requests so far: what belongs to one of them is of no meaning in the next
     concluded = False  # the cell has called the host function that ends it
     workspace = ""  # where the user's own modules lie
     forked = False  # this process is a child that user code forked
@@ -159,8 +160,13 @@ def safe_point() -> None:
         raise state.sticky or KeyboardInterrupt
 
 
-def conclude() -> type[Finish]:
-    """The host has taken the last word of this cell: leave it, whatever catches that. What the caller must raise."""
+def conclude(call: int) -> type[Finish] | None:
+    """The host has taken the last word of this cell: leave it, whatever catches that. What the caller must raise.
+
+    None when the cell of that call is over: a thread of it was late, and another cell is not to end for it.
+    """
+    if state.calls != call or not state.user:
+        return None
     state.concluded = True
     state.sticky = Finish
     _signal.signal(ASK, on_ask)  # the cell may have put another in its place
@@ -175,6 +181,7 @@ def runs_user_code() -> bool:
 
 def begin_call() -> None:
     """Before a request is served: forget what was meant for the last one."""
+    state.calls += 1
     state.pending = state.concluded = False
     state.delivered = 0
 

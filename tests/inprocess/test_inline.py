@@ -164,6 +164,20 @@ def test_ctrl_c_is_the_hosts_and_the_session_lives_on():
         assert sandbox.execute("x").value == "1"
 
 
+def test_a_cell_that_is_cancelled_in_a_host_function_cannot_catch_that_as_an_error_of_the_function():
+    given_up = threading.Event()
+
+    def ask(prompt: str) -> str:
+        threading.Thread(target=sandbox.cancel).start()
+        given_up.wait(30)
+        return prompt
+
+    with inline(on_llm_query=ask) as sandbox:
+        result = sandbox.execute("x = 1\ntry: llm_query('?')\nexcept Exception: pass")
+        given_up.set()
+        assert (result.outcome, sandbox.execute("x").value) == ("cancelled", "1")
+
+
 def test_a_sandbox_inside_a_host_function_of_another():
     with inline() as inner, inline(tools={"ask": lambda code: inner.execute(code).stdout}) as outer:
         assert outer.execute("print('a'); print(ask('print(5)')); print('b')").stdout == "a\n5\n\nb\n"

@@ -71,6 +71,14 @@ def test_final_ends_the_turn_from_wherever_it_is_called(env, code):
     assert env.execute("print('next')").output == "next"
 
 
+@pytest.mark.parametrize("wall", ["native", "wasm"])
+def test_an_answer_inside_asyncio_run_leaves_no_loop_running(wall):
+    with REPLEnvironment(backend=wall) as env:
+        code = "import asyncio\nasync def f(): FINAL('x')\nasync def g(): return 5\nasyncio.run(f())"
+        assert env.execute(code).final_answer == "x"
+        assert [env.execute(code).output for code in ("asyncio.run(g())", "await g()")] == ["5", "5"]
+
+
 def test_the_first_of_several_answers_is_the_answer(env):
     start = "for n in range(20): threading.Thread(target=FINAL, args=(n,)).start()"
     result = env.execute(f"import threading\n{start}\nthreading.Event().wait()")

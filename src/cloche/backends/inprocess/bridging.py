@@ -181,7 +181,10 @@ class InlineBridges(Bridges):
             return decode(self._counter.call("bridge", params))
         except RemoteError as exc:
             data = exc.data if isinstance(exc.data, dict) else {}
-            failure = BridgeError(f"{name} failed: {exc}", str(data.get("type", "")))
+            if data.get("type") != "Abandoned":
+                failure = BridgeError(f"{name} failed: {exc}", str(data.get("type", "")))
+        if failure is None:
+            raise CellStopped  # the watchdog, a moment behind, might come too late for a cell that goes on
         raise failure  # outside of the handler: no context, no frames of ours
 
     def end_cell(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
