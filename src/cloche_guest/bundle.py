@@ -44,6 +44,7 @@ MODULES = (
     "text_methods",
     "runner",
     "versions",
+    "looks",
     "workbench",
     "resources",
     "variables",
@@ -117,14 +118,14 @@ PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = (
-    "values", "context_tools", "display", "cell_objects", "pickling", "pieces", "state", "text_state",
+    "values", "context_tools", "display", "cell_objects", "pickling", "pieces", "state", "text_state", "looks",
     "guarded.objects", "guarded.builtins",
 )  # fmt: skip
-DOCUMENTED = ("bridges", "context_tools", "display", "workbench")
+DOCUMENTED = ("bridges", "context_tools", "display", "looks", "workbench")
 
 LATER = (
     "cell_objects", "pickling", "pieces", "state", "c_library", "preloads", "text_state", "text_methods", "versions",
-    "workbench",
+    "looks", "workbench",
 )  # fmt: skip
 """Made when something of them is first asked for, where a session pays for its own start. Whoever uses them imports the
 module and not what is in it."""

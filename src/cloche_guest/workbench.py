@@ -7,6 +7,7 @@ variables that are sent along, and the way out of a cell that has given its answ
 from __future__ import annotations
 
 from cloche_guest.bridges import name_stub
+from cloche_guest.looks import make_hits, make_listing
 from cloche_guest.values import TooLarge, encode
 
 TYPE_CHECKING = False
@@ -19,83 +20,6 @@ if TYPE_CHECKING:
 FINAL = "FINAL"
 
 
-class Hit(str):
-    """A line that matched, as text, with where it was found."""
-
-    __slots__ = ("after", "before", "column", "line", "start")
-
-    line: int
-    column: int
-    start: int
-    before: list[str]
-    after: list[str]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str.__str__(self),)  # saved and read again it is a plain line
-
-    def __repr__(self) -> str:
-        lines = ["%d- %s" % (self.line - len(self.before) + n, text) for n, text in enumerate(self.before)]
-        lines.append("%d: %s" % (self.line, str.__str__(self)))
-        lines.extend("%d- %s" % (self.line + 1 + n, text) for n, text in enumerate(self.after))
-        return "\n".join(lines)
-
-
-class Hits(list):  # type: ignore[type-arg]  # the guest runs where list cannot be subscripted
-    """Lines that matched. `total` counts also those that are not here."""
-
-    total = 0
-    exact = True  # or there are more than were counted
-    note = ""  # what may surprise about the pattern
-    source = ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)  # saved and read again it is a plain list
-
-    def __repr__(self) -> str:
-        note = "\n[%s]" % self.note if self.note else ""
-        if not self.total:
-            return "no match in %s%s" % (self.source, note)
-        wide = any(hit.before or hit.after for hit in self)
-        text = ("\n--\n" if wide else "\n").join(map(repr, self))
-        if self.total > len(self):
-            total = "%d" % self.total if self.exact else "more than %d" % self.total
-            text += "\n... %d of %s matching lines in %s" % (len(self), total, self.source)
-        return text + note
-
-    __str__ = __repr__
-
-
-class Entry(str):
-    """The name of a file or folder, with what is known of it."""
-
-    __slots__ = ("is_dir", "path", "size")
-
-    path: str
-    is_dir: bool
-    size: int | None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return str, (str.__str__(self),)
-
-    def __repr__(self) -> str:
-        return str.__str__(self) + "/" if self.is_dir else "%s (%s bytes)" % (str.__str__(self), self.size)
-
-
-class Listing(list):  # type: ignore[type-arg]  # as above
-    """What is in a folder. `total` counts also what is not here."""
-
-    total = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)
-
-    def __repr__(self) -> str:
-        text = "\n".join(map(repr, self)) or "empty"
-        return text if self.total <= len(self) else "%s\n... %d of %d entries" % (text, len(self), self.total)
-
-    __str__ = __repr__
-
-
 class Workbench:
     """Makes the stubs. One for a session."""
 
@@ -103,6 +27,7 @@ class Workbench:
         self._bridges = bridges
         self._space = space
         self._docs: dict[str, str] = {}
+        self._stubs: dict[str, Any] = {}
         self._place_answer()
         space.names.setdefault("artifacts", {})
 
@@ -119,7 +44,8 @@ class Workbench:
             "plain": lambda name: self._bridges.tool(name, ""),
         }
         self._docs[name] = doc
-        return name_stub(makers[kind](name), name, doc)
+        stub = self._stubs[name] = name_stub(makers[kind](name), name, doc)
+        return stub
 
     def show(self, value: Any) -> str:
         """The last expression of a cell: a text of several lines as it is, which is easier to read, and shorter."""
@@ -184,20 +110,13 @@ class Workbench:
 
     def _hits(self, name: str) -> Any:
         def stub(*args: Any, **kwargs: Any) -> Any:
-            return _make_hits(self._bridges.invoke(name, args, kwargs))
+            return make_hits(self._bridges.invoke(name, args, kwargs))
 
         return stub
 
     def _listing(self, name: str) -> Any:
         def stub(*args: Any, **kwargs: Any) -> Any:
-            reply = self._bridges.invoke(name, args, kwargs)
-            listing = Listing()
-            listing.total = reply["total"]
-            for item in reply["entries"]:
-                entry = Entry(item["name"])
-                entry.path, entry.is_dir, entry.size = item["path"], item["is_dir"], item["size"]
-                listing.append(entry)
-            return listing
+            return make_listing(self._bridges.invoke(name, args, kwargs))
 
         return stub
 
@@ -219,10 +138,11 @@ class Workbench:
         def stub(*what: Any) -> None:
             import builtins
 
-            if len(what) == 1 and type(what[0]) is str and what[0] in self._docs:
-                print(self._docs[what[0]])
-            else:
-                builtins.help(*what)
+            for name, doc in self._docs.items():
+                if len(what) == 1 and (what[0] is self._stubs[name] or (type(what[0]) is str and what[0] == name)):
+                    print(doc)
+                    return
+            builtins.help(*what)
 
         return stub
 
@@ -233,22 +153,10 @@ class Workbench:
         return stub
 
 
-class _Tools(dict):  # type: ignore[type-arg]  # as above
+class _Tools(dict):  # type: ignore[type-arg]  # the guest runs where dict cannot be subscripted
     """Names, and how each is called."""
 
     def __repr__(self) -> str:
         return "\n".join(str(line) for line in self.values())
 
     __str__ = __repr__
-
-
-def _make_hits(reply: dict[str, Any]) -> Hits:
-    hits = Hits()
-    hits.total, hits.source = reply["total"], reply["source"]
-    hits.exact, hits.note = reply["exact"], reply["note"] or ""
-    for item in reply["hits"]:
-        hit = Hit(item["text"])
-        hit.line, hit.column, hit.start = item["line"], item["column"], item["start"]
-        hit.before, hit.after = item["before"], item["after"]
-        hits.append(hit)
-    return hits

@@ -30,13 +30,17 @@ def test_a_call_is_counted_as_it_would_be_printed(env):
         ("grep", len("1- Grüße an alle\n2: und noch eine"), 35, 8),
         ("context_len", 2, 2, 1),
         ("give", 13, 13, 3),
-        ("list_dir", 0, 0, 0),
+        ("list_dir", len("empty"), 5, 1),
     ]
     assert {call.tokens.encoding for call in calls} == {"words"}
 
 
-def test_what_grep_gave_is_counted_as_the_code_prints_it(env):
-    result = env.execute("print(grep('eine', before=1))")
+@pytest.mark.parametrize(
+    "call", ["grep('eine', before=1)", "grep('nothing')", "grep('e', max_results=1)", "list_dir('.')"]
+)
+def test_what_a_look_gave_is_counted_as_the_code_prints_it(env, call):
+    env.sandbox.put_file("some/file.txt", b"")
+    result = env.execute(f"print({call})")
     assert result.calls[0].characters == len(result.output)
 
 

@@ -149,6 +149,8 @@ def test_a_call_that_changes_something_takes_back_what_was_made_ahead(both):
 
 def test_a_file_that_the_turn_itself_writes_is_not_read_ahead():
     with REPLEnvironment("text", REPLConfig(guard="off"), backend="native") as env:
+        new = "open('new.txt', 'w').write('made'); print(peek('new.txt'), peek(3), grep('made', 'new.txt'))"
+        assert env.execute(new).output == "made tex 1: made"
         env.execute("open('note.txt', 'w').write('old')")
         result = env.execute("open('note.txt', 'w').write('new'); print(peek('note.txt'), peek('note.txt', 1))")
         assert result.output == "new n"

@@ -32,7 +32,7 @@ def lines_of(pattern: str, text: str, **options: Any) -> list[int]:
 
 
 def test_a_hit_has_its_line_its_column_its_place_and_its_text():
-    assert find("beta", "alpha\nthe beta\n") == [Hit(line=2, column=5, start=10, end=14, text="the beta")]
+    assert find("beta", "alpha\nthe beta\n") == [Hit(line=2, last_line=2, column=5, start=10, end=14, text="the beta")]
 
 
 def test_case_is_ignored_unless_asked_for_also_beyond_ascii():

@@ -11,6 +11,7 @@ from cloche.repl import looking
 from cloche.repl.searching import Text
 from cloche.repl.sources import Sources, as_text
 from cloche.repl.turn import OpenTurn
+from cloche_guest.values import RemoteObject
 
 
 @pytest.fixture
@@ -46,8 +47,10 @@ def test_peek_takes_a_source_a_start_and_lines(sources):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"n": -1}, {"n": "x"}, {"n": True}, {"start": 1.5}, {"lines": "a"}, {"lines": (1,)}]
-)
+    "arguments",
+    [{"n": -1}, {"n": "x"}, {"n": True}, {"start": 1.5}, {"lines": "a"}, {"lines": (1,)}, {"lines": 0}, {"lines": -1},
+     {"lines": (-3, -1)}, {"lines": (3, 2)}, {"lines": "3-2"}],
+)  # fmt: skip
 def test_a_look_without_a_meaning_is_refused(sources, arguments):
     with pytest.raises(LookError):
         looking.peek(sources, **arguments)
@@ -75,6 +78,20 @@ def test_without_roots_no_file_is_seen(root):
     bare = Sources([], lambda number: None)
     with pytest.raises(SourceError, match="may be seen"):
         bare.find(str(root / "notes.txt"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_the_mark_at_the_beginning_of_a_file_tells_its_encoding_and_is_no_part_of_it(sources, root, encoding):
+    text = "Größe,Wert\n" if encoding != "utf-16-be" else "\ufeffGröße,Wert\n"
+    (root / "table.csv").write_bytes(text.encode(encoding))
+    assert looking.peek(sources, "table.csv") == "Größe,Wert\n"
+    assert looking.grep(sources, 10, None, "^größe", "table.csv")["total"] == 1
+
+
+def test_what_the_code_gave_instead_of_a_text_is_named_as_the_code_knows_it(sources):
+    given = RemoteObject("re.Pattern", "re.compile('x')")
+    with pytest.raises(LookError, match=r"(?s)not re\.compile\('x'\).*pattern\.pattern"):
+        looking.grep(sources, 10, None, given)
 
 
 def test_a_file_that_changes_is_read_again(sources, root):

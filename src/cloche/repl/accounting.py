@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cloche.repl.tokens import Tokens
+from cloche_guest.looks import make_hits, make_listing
 
 if TYPE_CHECKING:
     from cloche.repl.tokens import TokenCounter
@@ -39,16 +40,10 @@ def as_printed(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if name == "grep":
-        return "\n".join(_hit(hit) for hit in value["hits"])
+        return str(make_hits(value))
     if name == "list_dir":
-        return "\n".join(entry["name"] for entry in value["entries"])
+        return str(make_listing(value))
     try:
         return repr(value)
     except Exception:  # noqa: BLE001 - an object of the user's tool; the wall will say that it cannot pass
         return ""
-
-
-def _hit(hit: dict[str, Any]) -> str:
-    line = hit["line"]
-    around = [f"{line - len(hit['before']) + n}- {text}" for n, text in enumerate(hit["before"])]
-    return "\n".join([*around, f"{line}: {hit['text']}", *(f"{line + 1 + n}- {t}" for n, t in enumerate(hit["after"]))])

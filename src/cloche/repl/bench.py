@@ -121,8 +121,10 @@ class Bench:
             return True
         if call.name not in ("peek", "grep"):
             return False
-        named = [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, str)]
-        return not any(self.sources.is_file(name) for name in named)
+        # Both take the source first or second; for grep alone a text in front is the pattern.
+        placed = call.args[:2] if call.name == "peek" else call.args[1:2]
+        named = [*placed, call.kwargs.get("source"), call.kwargs.get("n")]
+        return all(self.sources.is_handle(name) for name in named if isinstance(name, str))
 
     # -- serving -------------------------------------------------------------------------------
 

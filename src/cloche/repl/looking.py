@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import LookError
 from cloche.repl.searching import Searcher
+from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ def peek(sources: Sources, source: Any = None, n: Any = None, start: Any = 0, li
     n = DEFAULT_PEEK if n is None else n
     for name, value in (("n", n), ("start", start)):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise LookError(f"{name} must be a whole number, not {value!r:.60}")
+            raise LookError(f"{name} must be a whole number, not {described(value)}")
     if n < 0:
         raise LookError(f"n must not be negative: {n}", remedy=f"peek(start=-{-n}) shows the end")
     if start < 0:
@@ -59,11 +60,13 @@ def grep(
     if isinstance(source, str) and sources.knows(pattern) and not sources.knows(source):
         pattern, source = source, pattern
     if not isinstance(pattern, str):
-        raise LookError(f"pattern must be text, not {type(pattern).__name__}")
+        compiled = isinstance(pattern, RemoteObject) and pattern.type.endswith("Pattern")
+        remedy = "give the text of a compiled pattern: pattern.pattern" if compiled else None
+        raise LookError(f"pattern must be text, not {described(pattern)}", remedy=remedy)
     wanted = most if max_results is None else max_results
     for name, value in (("before", before), ("after", after), ("max_results", wanted)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise LookError(f"{name} must be a whole number from 0 on, not {value!r:.60}")
+            raise LookError(f"{name} must be a whole number from 0 on, not {described(value)}")
     wanted = min(wanted, most)
     if (before + after) * wanted > MOST_LINES_AROUND:
         raise LookError(
@@ -76,6 +79,7 @@ def grep(
     hits = [
         {
             "line": hit.line,
+            "last_line": hit.last_line,
             "column": hit.column,
             "start": hit.start,
             "text": hit.text,
@@ -104,7 +108,7 @@ def cuts(text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, in
     """Where `chunk_context` cuts: nothing is left out, and joining what each adds gives the text again."""
     for name, value, least in (("n_chunks", n_chunks, 1), ("overlap", overlap, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value:
-            raise LookError(f"{name} must be a whole number from {least} on, not {value!r:.60}")
+            raise LookError(f"{name} must be a whole number from {least} on, not {described(value)}")
     if n_chunks > MOST_CHUNKS:
         raise LookError(f"n_chunks may be {MOST_CHUNKS}")
     length = len(text)
@@ -189,6 +193,16 @@ def _entry(folder: str, entry: os.DirEntry[str]) -> dict[str, Any]:
 
 
 def _line_range(lines: Any) -> tuple[int, int]:
+    first, last = _two_numbers(lines)
+    if not 1 <= first <= last:
+        raise LookError(
+            f"there are no lines {described(lines)}: they are counted from 1, the first before the last",
+            remedy="peek(start=-500) shows the end",
+        )
+    return first, last
+
+
+def _two_numbers(lines: Any) -> tuple[int, int]:
     if isinstance(lines, int) and not isinstance(lines, bool):
         return lines, lines
     if isinstance(lines, str):
@@ -197,4 +211,9 @@ def _line_range(lines: Any) -> tuple[int, int]:
             return int(first), int(last or first)
     if isinstance(lines, tuple | list) and len(lines) == 2 and all(type(number) is int for number in lines):
         return lines[0], lines[1]
-    raise LookError(f"lines must be a number or (first, last), not {lines!r:.60}")
+    raise LookError(f"lines must be a number or (first, last), not {described(lines)}")
+
+
+def described(value: Any) -> str:
+    """What the code gave, as it would show it itself."""
+    return f"{value.repr:.60}" if isinstance(value, RemoteObject) else f"{value!r:.60}"

@@ -31,6 +31,7 @@ class Hit:
 
     line: int
     """Its number, from 1; of the first, where there are several."""
+    last_line: int
     column: int
     """Where in the line the match begins: in characters, from 1."""
     start: int
@@ -155,6 +156,7 @@ def _describe(text: Text, start: int, end: int, before: int, after: int, width: 
     place = text.character_at(start)
     return Hit(
         line=text.line_at(start),
+        last_line=text.line_at(max(start, end - 1)),
         column=place - text.character_at(line_start) + 1,
         start=place,
         end=text.character_at(end),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cloche.errors import SourceError, WorkspaceFileError
 from cloche.repl.roots import Roots, is_path
 from cloche.repl.searching import Text
+from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,8 +89,9 @@ class Sources:
         if name is None:
             return self.context
         if not isinstance(name, str):
+            kind = name.type if isinstance(name, RemoteObject) else type(name).__name__
             raise SourceError(
-                f"a source is a handle or a path, not {type(name).__name__}",
+                f"a source is a handle or a path, not {kind}",
                 remedy="leave it out for the context, or name 'out:N' or a path under a root",
             )
         if name == CONTEXT:
@@ -97,13 +100,13 @@ class Sources:
         if number is not None:
             return self._output(name, number)
         inside = self.in_workspace(name)
-        return self._file(name) if inside is None else Source(name, inside.decode("utf-8", "replace"))
+        return self._file(name) if inside is None else Source(name, text_of(inside))
 
     def knows(self, name: Any) -> bool:
         """Whether this is the name of a text."""
         if not isinstance(name, str):
             return False
-        if name == CONTEXT or self._output_number(name) is not None:
+        if self.is_handle(name):
             return True
         try:
             if self.in_workspace(name) is not None:
@@ -112,9 +115,9 @@ class Sources:
         except SourceError:
             return False
 
-    def is_file(self, name: str) -> bool:
-        """Whether this names a file, and not the context or a stored output."""
-        return name != CONTEXT and self._output_number(name) is None and self.knows(name)
+    def is_handle(self, name: str) -> bool:
+        """Whether this names the context or a stored output, which no code can change, and no file can be named."""
+        return name == CONTEXT or self._output_number(name) is not None
 
     def _output_number(self, name: str) -> int | None:
         """Of a stored output, by its handle or by the path of its file."""
@@ -164,7 +167,7 @@ class Sources:
                 whole = mark[1] == len(data) and os.fstat(handle.fileno()).st_mtime_ns == mark[0]
         except OSError as exc:
             raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
-        source = Source(name, data.decode("utf-8", "replace"))
+        source = Source(name, text_of(data))
         if whole:  # what changed while it was read is read again the next time
             self._keep(path, mark, source)
         return source
@@ -177,12 +180,19 @@ class Sources:
                 del self._files[next(iter(self._files))]
 
 
+def text_of(data: bytes) -> str:
+    """The text of a file: UTF-8, unless it begins with the mark of another encoding, which is no part of it."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
 def as_text(context: Any) -> str:
     """A context of any kind as it is looked at."""
     if isinstance(context, str):
         return context
     if isinstance(context, bytes | bytearray):
-        return bytes(context).decode("utf-8", "replace")
+        return text_of(bytes(context))
     if isinstance(context, list | tuple) and all(isinstance(item, str) for item in context):
         return "\n".join(context)
     try:

@@ -34,7 +34,7 @@ LOOK_AGAIN = 0.001
 _HOST = os.path.dirname(os.path.dirname(os.path.dirname(__file__))) + os.sep
 _INTERRUPTIBLE = frozenset(
     os.path.join(os.path.dirname(_HOST[:-1]), "cloche_guest", *name.split(".")) + ".py"
-    for name in ("values", "context_tools", "display", "guarded.objects", "guarded.builtins")
+    for name in ("values", "context_tools", "display", "looks", "guarded.objects", "guarded.builtins")
 )
 _GUEST = os.path.join(os.path.dirname(_HOST[:-1]), "cloche_guest") + os.sep
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
