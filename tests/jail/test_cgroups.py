@@ -126,6 +126,14 @@ def test_the_folder_of_a_host_goes_with_all_groups_in_it(meter: Meter) -> None:
     assert not any(Path(top).exists() for top in meter.tops)
 
 
+def test_a_folder_that_was_tidied_away_is_made_again(meter: Meter) -> None:
+    for top in meter.tops:
+        os.rmdir(top)
+    group = meter.make_group(Limits(pids=5))
+    assert ask(group, "print(1)") == "1"
+    group.remove()
+
+
 def test_a_forked_child_leaves_groups_alone(meter: Meter, group: Group) -> None:
     pid = os.fork()
     if pid == 0:

@@ -13,6 +13,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -182,6 +183,7 @@ class Meter:
         self.trees = trees
         self.tops = tuple(f"{tree.parent}/{host}" for tree in trees)
         self._held: list[int] = []
+        self._making = threading.Lock()
         self._numbers = itertools.count(1)
 
     @property
@@ -197,14 +199,7 @@ class Meter:
         """Make the folder of this process in each tree, and see whether groups in it do what they should."""
         try:
             for tree, top in zip(self.trees, self.tops, strict=True):
-                tree.prepare()
-                os.mkdir(top)
-                self._held.append(os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-                hold(self._held[-1])
-                if tree.version == 2:
-                    _write(f"{top}/cgroup.subtree_control", " ".join(f"+{name}" for name in tree.controllers))
-                if "cpu" in tree.controllers:
-                    _weigh(tree, top)
+                self._make_top(tree, top)
             if try_out:
                 self._try_out()
         except OSError as exc:
@@ -213,6 +208,23 @@ class Meter:
         except NoGroups:
             self.close()
             raise
+
+    def _make_top(self, tree: Hierarchy, top: str) -> None:
+        tree.prepare()
+        os.mkdir(top)
+        self._held.append(os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        hold(self._held[-1])
+        if tree.version == 2:
+            _write(f"{top}/cgroup.subtree_control", " ".join(f"+{name}" for name in tree.controllers))
+        if "cpu" in tree.controllers:
+            _weigh(tree, top)
+
+    def _make_missing_tops(self) -> None:
+        """While no session runs the folders are empty, and whoever tidies the trees may have removed them."""
+        with self._making:
+            for tree, top in zip(self.trees, self.tops, strict=True):
+                if not os.path.isdir(top):
+                    self._make_top(tree, top)
 
     def _try_out(self) -> None:
         """Make a group, bound it, let a process join, remove it."""
@@ -249,7 +261,12 @@ class Meter:
             if tree.controllers != ("cpu",) or (limits is not None and limits.cpus is not None)
         ]
         trees, tops = zip(*pairs, strict=True)
-        group = Group(trees, tops, str(next(self._numbers)))
+        name = str(next(self._numbers))
+        try:
+            group = Group(trees, tops, name)
+        except FileNotFoundError:
+            self._make_missing_tops()
+            group = Group(trees, tops, name)
         try:
             group.limit(limits or Limits())
         except (OSError, NoGroups):
