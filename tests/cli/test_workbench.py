@@ -47,6 +47,20 @@ def test_a_root_can_be_looked_at(tmp_path):
     assert done.stdout.startswith("a note\n")
 
 
+def test_a_root_that_is_not_there_is_refused(tmp_path):
+    done = bench(tmp_path, "--root", str(tmp_path / "nowhere"))
+    assert done.returncode == 1
+    assert "there is no folder" in done.stderr
+
+
+def test_the_deadline_is_that_of_the_command_line_and_calls_are_those_of_an_agent(tmp_path):
+    cells = "for n in range(1100): peek(1)\nprint(n)\n\nwhile True: pass\n"
+    done = bench(tmp_path, "--timeout", "2s", cells=cells)
+    assert "ran longer than 2000 ms" in done.stdout
+    assert "[ERROR] timeout" in done.stdout
+    assert "bridge" not in done.stdout
+
+
 def test_commands_are_those_of_the_bench(tmp_path):
     cells = "mark_finding('a'); x = 1\n:state\n:reset\n:state\n:save me\n"
     done = bench(tmp_path, cells=cells)

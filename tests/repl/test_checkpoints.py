@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cloche import REPLEnvironment, SnapshotError
+from cloche import REPLEnvironment, SnapshotError, UnsupportedError
 
 VARIABLES = (
     "def f(n): return n + 1\n"
@@ -39,6 +39,22 @@ def test_variables_of_every_kind_come_back_behind_another_wall(saved, wall):
         assert "gone" not in env.get_state()
         assert env.execute("peek('out:2', 5), list_findings()[0]['tags']").output == "('row 0', ['a'])"
         assert env.execute("print('x' * 9000)").spilled == "out:6"
+
+
+def test_what_could_not_be_saved_is_named_when_the_rest_comes_back():
+    with REPLEnvironment("text", {"guard": "off"}, backend="native") as env:
+        env.execute("x = 1; running = (n for n in [1])")
+        saved = env.checkpoint()
+        assert [missing.name for missing in env.restore(saved)] == ["running"]
+        assert env.execute("x").output == "1"
+
+
+def test_a_wall_that_cannot_restore_says_so_and_loses_nothing(saved):
+    with REPLEnvironment("line 1\nline 2", backend="inprocess", worker="inline") as env:
+        env.execute("mine = 1; mark_finding('mine')")
+        with pytest.raises(UnsupportedError):
+            env.restore(saved)
+        assert env.execute("mine, len(list_findings())").output == "(1, 1)"
 
 
 def test_another_context_is_noticed_before_anything_is_changed(saved):

@@ -293,6 +293,28 @@ def test_a_secret_is_masked_wherever_it_comes_out(env, code):
     assert SECRET.upper() not in shown  # what a model was asked
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise ValueError('a' * 1980 + ' ' + tell())",
+        "give('a' * 65 + ' ' + tell())",
+        "mark_finding('a' * 185 + ' ' + tell(), tags=['b' * 85 + ' ' + tell()]); list_findings()",
+        "print(STUCK('a' * 285 + ' ' + tell()))",
+    ],
+)
+def test_no_part_of_a_secret_is_shown_where_a_text_is_cut(env, code):
+    shown = json.dumps(env.execute(code).to_dict()) + env.get_state()
+    assert SECRET[:8] not in shown
+
+
+def test_the_record_of_an_answer_has_it_once(env):
+    assert env.execute("FINAL([1])").calls[-1].arguments == "'[1]'"
+
+
+def test_a_remedy_and_the_line_of_the_error_do_not_run_into_each_other(env):
+    assert env.execute("peek(-1)").output.endswith("\n  remedy: peek(start=-1) shows the end\n  (line 1: peek(-1))")
+
+
 def test_a_secret_in_the_code_itself_is_masked_in_notes_and_refusals():
     with REPLEnvironment("", backend="native") as env:
         result = env.execute(f"import os\nos.system('{SECRET}')\neval('{SECRET}')")

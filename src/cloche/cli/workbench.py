@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -32,13 +33,20 @@ def work(choices: Choices, session: str | None, roots: tuple[str, ...], guard: s
     from cloche.repl.config import REPLConfig
     from cloche.repl.environment import REPLEnvironment
     from cloche.repl.sources import as_text
+    from cloche.repl.turn_desk import MOST_CALLS, MOST_OUTPUT
 
     if session is not None:
         raise RequestError("--environment has its own state", remedy="leave --session out, or --environment")
     placements = choices.placements()
     context = None if choices.context is None else read_context(choices.context)
-    config = REPLConfig.from_mapping({"guard": guard, "roots": roots})
-    limits = {"max_output_length": 1 << 26, "stdout_max_bytes": 1 << 28} if choices.max_output is None else {}
+    for root in roots:
+        if not os.path.isdir(root):
+            raise RequestError(f"there is no folder {root}", remedy="--root DIR names a folder to look at")
+    limit = {} if choices.timeout is None else {"timeout_seconds": choices.timeout / 1000}
+    config = REPLConfig.from_mapping({"guard": guard, "roots": roots, **limit})
+    limits = {"max_bridge_calls": MOST_CALLS}
+    if choices.max_output is None:
+        limits |= {"max_output_length": MOST_OUTPUT, "stdout_max_bytes": 4 * MOST_OUTPUT}
     with (
         tidy_ending(),
         choices.sandbox(**limits) as sandbox,

@@ -147,19 +147,23 @@ class AsyncREPLEnvironment:
             return branch
 
     async def checkpoint(self) -> bytes:
-        """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
+        """Everything as bytes; what cannot be saved is left out, and `restore` names it."""
         async with self._alone():
             return pack(self._desk.keep(), (await self._sandbox.snapshot()).to_bytes())
 
     async def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
-        """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
+        """Go back to a checkpoint, also of another environment with the same context.
+
+        Returns the variables that are missing: those that could not be saved, and those that could not be read here.
+        """
         kept, snapshot = self._desk.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         async with self._alone():
+            await self._sandbox.restore(Snapshot(()))  # where this is refused, nothing is to be lost
             await self._sandbox.reset()
             failed = await self._sandbox.restore(read)
             self._desk.take_over(kept)
-            return failed
+            return (*read.skipped, *failed)
 
     async def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""

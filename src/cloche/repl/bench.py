@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from cloche.repl.planning import PlannedCall
     from cloche.repl.tokens import TokenCounter
 
-LONGEST_ARGUMENTS = 200
+LONGEST_ARGUMENTS, LONGEST_ARGUMENT = 200, 80
+LOOKED_AT = 2000
+"""Characters of one argument in which secrets are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class Bench:
             "chunk_context": lambda *a, **k: looking.chunk_context(sources, *a, **k),
             "FINAL": self._final,
             "STUCK": self._stuck,
-            "mark_finding": lambda *a, **k: self.findings.mark(self.turn.number, *a, **k),
+            "mark_finding": lambda *a, **k: self.findings.mark(self.turn.number, clean, *a, **k),
             "list_findings": self.findings.listed,
             **({"llm_call": models.call, "llm_batch": self._batch} if models.llm is not None else {}),
             **{name: tool.function for name, tool in self.tools.items()},
@@ -155,7 +157,8 @@ class Bench:
             raise
         finally:
             size = measure(as_printed(name, call.value), self._count)
-            shown = self._clean(_arguments(args, kwargs))
+            # With its text the answer itself comes along.
+            shown = _arguments(args[:1] if name == "FINAL" else args, kwargs, self._clean)
             seconds, ahead = time.perf_counter() - started, call.slot is not None
             with self.lock:
                 turn.calls.append(
@@ -210,7 +213,7 @@ class Bench:
 
     def _stuck(self, reason: Any = "") -> str:
         done = ", ".join(sorted({call.name for call in self.turn.calls})) or "nothing yet"
-        advice = [f"Noted: {str(reason)[:300]}" if reason else "Noted.", f"Used in this turn: {done}."]
+        advice = [f"Noted: {self._clean(str(reason))[:300]}" if reason else "Noted.", f"Used in this turn: {done}."]
         if not self.looks:
             advice.append(
                 "Nothing was looked at so far: peek() shows the beginning of the context, grep(pattern) finds."
@@ -251,12 +254,15 @@ def _as_tool(name: str, given: Any) -> Tool:
     return tool
 
 
-def _arguments(args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Shortened; a text of a hundred megabytes is cut before anything is made of it."""
-    short = {key: value[:LONGEST_ARGUMENTS] if isinstance(value, str) else value for key, value in kwargs.items()}
-    cut = [value[:LONGEST_ARGUMENTS] if isinstance(value, str) else value for value in args]
-    shown = ", ".join([*(f"{value!r:.80}" for value in cut), *(f"{key}={value!r:.80}" for key, value in short.items())])
-    return shown[:LONGEST_ARGUMENTS]
+def _arguments(args: list[Any], kwargs: dict[str, Any], clean: Callable[[str], str]) -> str:
+    """Shortened, and masked before that; a text of a hundred megabytes is cut before anything is made of it."""
+
+    def short(value: Any) -> str:
+        text = repr(value[:LOOKED_AT] if isinstance(value, str) else value)
+        return clean(text[:LOOKED_AT])[:LONGEST_ARGUMENT]
+
+    shown = [*map(short, args), *(f"{key}={short(value)}" for key, value in kwargs.items())]
+    return ", ".join(shown)[:LONGEST_ARGUMENTS]
 
 
 def _is_about_the_call(exc: TypeError, ours: bool) -> bool:

@@ -147,19 +147,23 @@ class REPLEnvironment:
             return branch
 
     def checkpoint(self) -> bytes:
-        """Everything as bytes; what cannot be saved is left out (`sandbox.snapshot().skipped` names it)."""
+        """Everything as bytes; what cannot be saved is left out, and `restore` names it."""
         with self._alone():
             return pack(self._desk.keep(), self._sandbox.snapshot().to_bytes())
 
     def restore(self, checkpoint: bytes) -> tuple[Skipped, ...]:
-        """Go back to a checkpoint, also of another environment with the same context. What could not be read here."""
+        """Go back to a checkpoint, also of another environment with the same context.
+
+        Returns the variables that are missing: those that could not be saved, and those that could not be read here.
+        """
         kept, snapshot = self._desk.read_checkpoint(checkpoint)
         read = Snapshot.from_bytes(snapshot)
         with self._alone():
+            self._sandbox.restore(Snapshot(()))  # where this is refused, nothing is to be lost
             self._sandbox.reset()
             failed = self._sandbox.restore(read)
             self._desk.take_over(kept)
-            return failed
+            return (*read.skipped, *failed)
 
     def close(self) -> None:
         """End the session and remove its stored outputs. Idempotent."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cloche.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST = 1000
 LONGEST = 20_000
@@ -28,8 +31,10 @@ class Findings:
     def __init__(self, kept: list[Finding] | None = None) -> None:
         self.all: list[Finding] = list(kept or [])
 
-    def mark(self, turn: int, content: Any, tags: Any = (), source: Any = None) -> dict[str, Any]:
-        """Note something down."""
+    def mark(
+        self, turn: int, clean: Callable[[str], str], content: Any, tags: Any = (), source: Any = None
+    ) -> dict[str, Any]:
+        """Note something down. `clean` masks secrets, before anything is cut."""
         if len(self.all) >= MOST:
             raise RequestError(f"there are {MOST} findings already", remedy="sum some of them up in one")
         text = str(content)
@@ -37,8 +42,9 @@ class Findings:
             raise RequestError(f"the finding has {len(text)} characters; it may have {LONGEST}")
         if not isinstance(tags, str | list | tuple | set | frozenset):
             raise RequestError(f"tags must be a list of words, not {type(tags).__name__}")
-        marked = tuple(str(tag)[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20])
-        finding = Finding(len(self.all) + 1, text, marked, None if source is None else str(source)[:500], turn)
+        text = clean(text)
+        marked = tuple(clean(str(tag))[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20])
+        finding = Finding(len(self.all) + 1, text, marked, None if source is None else clean(str(source))[:500], turn)
         self.all.append(finding)
         return {"id": finding.id, "content": text[:100], "tags": list(marked)}
 

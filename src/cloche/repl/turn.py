@@ -11,6 +11,8 @@ from cloche.errors import RequestError
 from cloche_guest.values import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cloche.repl.ahead import Ahead, Slot
     from cloche.repl.tokens import Tokens
     from cloche.result import SandboxResult
@@ -125,17 +127,21 @@ class TurnResult:
         }
 
 
-def describe_failure(result: SandboxResult) -> str | None:
-    """The error of a cell as a model can use it: type, message, and the line it points at."""
+def describe_failure(result: SandboxResult, clean: Callable[[str], str] = str) -> str | None:
+    """The error of a cell as a model can use it: type, message, and the line it points at.
+
+    `clean` masks secrets. It comes before anything is cut: of half a secret nobody knows that it is one.
+    """
     exception = result.exception
     if exception is None:
-        return result.error
-    text = f"{exception.type}: {exception.message}".rstrip(": ")
+        return None if result.error is None else clean(result.error)
+    text = clean(f"{exception.type}: {exception.message}").rstrip(": ")
     if len(text) > LONGEST_ERROR:  # the whole of it is in `result`
         text = f"{text[:LONGEST_ERROR]}... [{len(text) - LONGEST_ERROR} more]"
     lines = result.code.splitlines()
     if exception.line is not None and 0 < exception.line <= len(lines):
-        text += f" (line {exception.line}: {lines[exception.line - 1].strip()[:120]})"
+        between = "\n  " if "\n" in text else " "  # a remedy on the last line ends where it ends
+        text += f"{between}(line {exception.line}: {clean(lines[exception.line - 1]).strip()[:120]})"
     return text
 
 

@@ -190,7 +190,7 @@ class TurnDesk:
             is_final=answer is not None,
             final_answer=None if answer is None else self._clean(answer.text),
             final_value=None if answer is None else self._clean_value(answer.value),
-            error=None if error is None else self._clean(error),
+            error=error,
             elapsed_seconds=time.perf_counter() - turn.started,
             turn=turn.number,
             spilled=spilled,
@@ -202,7 +202,7 @@ class TurnDesk:
     def _error(self, turn: OpenTurn, result: SandboxResult) -> str | None:
         if turn.answer is not None or result.outcome == "ok" or (result.outcome == "exited" and result.exit_code == 0):
             return None
-        return describe_failure(result)
+        return describe_failure(result, self._clean)
 
     def _spill(self, number: int, output: str, summary: str | None) -> tuple[str, str | None]:
         """(what is shown in place of an output, its handle)."""
@@ -257,7 +257,7 @@ class TurnDesk:
         if self.bench.spill.handles:
             lines.append(f"stored outputs: {', '.join(self.bench.spill.handles[-MOST_VARIABLES_SHOWN:])}")
         if self.bench.findings.all:
-            last = " ".join(self.bench.findings.all[-1].content[:100].split())
+            last = " ".join(self._clean(self.bench.findings.all[-1].content)[:100].split())
             lines.append(f"findings: {len(self.bench.findings.all)}, the last: {last}")
         lines.append(f"turns: {self.bench.turns}, looks: {self.bench.looks}")
         return self._clean("\n".join(lines))
