@@ -100,6 +100,29 @@ def test_several_branches_are_made_at_once_and_can_run_side_by_side(session: clo
     assert answers == {number: str(3 + number) for number in range(5)}
 
 
+def test_a_session_has_more_branches_than_processes_where_a_group_counts_those() -> None:
+    with jail(processes=8) as session:
+        session.execute("x = 1").check()
+        if session.isolation < cloche.Isolation.METERED:
+            pytest.skip("there are no cgroups here")
+        branches = session.fork_many(10)
+        assert value(branches[-1], "x") == "1"
+        bomb = "import subprocess\nkept = [subprocess.Popen(['sleep', '60']) for _ in range(12)]"
+        assert branches[0].execute(bomb).exception is not None, "what a branch may have itself is bounded as before"
+        for branch in branches:
+            branch.destroy()
+
+
+def test_too_many_branches_for_a_wall_without_groups_name_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOCHE_MASK_LAYERS", "cgroup")
+    with jail(processes=8) as session:
+        session.execute("x = 1").check()
+        with pytest.raises(cloche.BranchError, match="each branch counts as two") as caught:
+            session.fork_many(10)
+        assert "policy.processes" in str(caught.value.remedy)
+        assert value(session, "x") == "1"
+
+
 def test_a_branch_can_be_branched(session: cloche.SessionSandbox) -> None:
     with session.fork() as child:
         child.execute("numbers.append(3); open('f', 'w').write('child')").check()

@@ -73,6 +73,13 @@ Step = Operation[Any] | Work
 Steps = Generator[Step, Any, T]
 
 
+_REMEDIES = {
+    "threads": "end its threads first",
+    "no more processes": "destroy branches that are not needed, or raise policy.processes",
+}
+"""By how the guest's reason begins."""
+
+
 @dataclass(slots=True)
 class CopyGuest(Operation[None]):
     """Have the guest fork itself over the descriptors that went ahead."""
@@ -91,7 +98,7 @@ class CopyGuest(Operation[None]):
             return BranchError(
                 "the session cannot be copied",
                 cause=error["message"],
-                remedy="end its threads first" if error["message"].startswith("threads") else None,
+                remedy=next((step for word, step in _REMEDIES.items() if error["message"].startswith(word)), None),
             )
         return super().refuse(error)
 

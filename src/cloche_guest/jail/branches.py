@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _socket
 import _stat as stat
+import errno
 import posix as os
 import sys
 from time import sleep
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         offset: int
 
 
+NO_PROCESS = "no more processes: each branch counts as two of the session that it comes from"
 _FROM_START, _CURRENT = 0, 1
 _KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
 _OURS = (WORKSPACE, PRIVATE)
@@ -66,7 +68,8 @@ class Branches:
             try:
                 number = syscalls.fork_away(list(zip(descriptors[4:], _KINDS)))
             except OSError as exc:
-                raise RequestFailed(CANNOT_BRANCH, "the session could not be copied: %s" % exc) from None
+                why = NO_PROCESS if exc.errno == errno.EAGAIN else "the session could not be copied: %s" % exc
+                raise RequestFailed(CANNOT_BRANCH, why) from None
             finally:
                 state.branching = False
             if number:

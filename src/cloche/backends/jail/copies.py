@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cloche.errors import BranchError
+from cloche.session.descriptors import none_left
 from cloche.session.removal import remove_at
 
 MAX_DEPTH = 64
@@ -97,7 +98,8 @@ def _prints(root: int) -> dict[str, _Print]:
                         if stat.S_ISDIR(status.st_mode):
                             pending.append((path + "/", os.open(entry.name, _FOLDER, dir_fd=descriptor), depth + 1))
             except OSError as exc:
-                raise BranchError(f"{folder or 'the workspace'} cannot be read", cause=exc.strerror) from None
+                spent = none_left(exc)
+                raise spent or BranchError(f"{folder or 'the workspace'} cannot be read", cause=exc.strerror) from None
             finally:
                 os.close(descriptor)
             if len(found) > MAX_ENTRIES or depth > MAX_DEPTH:

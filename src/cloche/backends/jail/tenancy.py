@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from cloche.session.workspace import Workspace
 
 WORKSPACE_FILES = 16_384
+BRANCH_ROOM = 8192
+"""Processes of branches, two for each, which the system counts for the session that they come from too: beside those of
+the session itself, which its group counts."""
 NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state", "mounts")
 """A copy of a session needs namespaces of its own, and without a view there is nowhere to mount."""
 SCOPED = 6
@@ -155,7 +158,9 @@ def _describe(
 ) -> JailChannel:
     """With what is told of it: to its user, and to the worker itself."""
     channel.layers = layers if channel.seat.group is None else (*layers, LAYER)
-    channel.greeting = _greeting(policy, ground, limited="rlimits" in layers)
+    meter = channel.seat.broker.meter
+    counted = channel.seat.group is not None and meter is not None and "pids" in meter.controllers
+    channel.greeting = _greeting(policy, ground, limited="rlimits" in layers, counted=counted)
     return channel
 
 
@@ -218,10 +223,13 @@ def lacking(mode: Mode) -> tuple[str, ...]:
     return cpus if mode is Mode.SEALED else (*cpus, *NEEDS_NAMESPACES)
 
 
-def _greeting(policy: ExecutionPolicy, ground: Ground | None, *, limited: bool) -> dict[str, Any]:
-    """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else."""
+def _greeting(policy: ExecutionPolicy, ground: Ground | None, *, limited: bool, counted: bool) -> dict[str, Any]:
+    """What is told to a worker at its start: all that may differ between sessions of one zygote, and nothing else.
+
+    `counted`: its group bounds its processes.
+    """
     own = {"environment": {**ZYGOTE_ENVIRONMENT, **policy.environment}} if policy.environment else {}
-    place, processes = "/app", policy.processes
+    place, processes = "/app", policy.processes + (BRANCH_ROOM if counted else 0)
     if ground is not None:
         places = ground.workspace.places()
         place, processes = places["PWD"], processes + running_tasks(guest_user()[0])
