@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +154,36 @@ def test_an_output_over_the_quota_is_cut_between_characters(tmp_path):
     spill = Spill(str(tmp_path), 101)
     spill.store(1, "\u00fc" * 100)
     assert spill.read(1) == "\u00fc" * 50
+
+
+def test_an_output_that_is_not_stored_whole_says_so(tmp_path):
+    config = {"spill_dir": str(tmp_path), "spill_quota_bytes": 10_000}
+    with REPLEnvironment("", config, backend="native") as env:
+        result = env.execute("print('x' * 20_000)")
+        assert result.output.startswith(
+            "[Output: 20000 characters, 1 line, the first 10000 characters stored as out:1 ("
+        )
+
+
+def test_what_a_full_disk_had_room_for_does_not_stay_there(tmp_path):
+    spill = Spill(str(tmp_path), 100_000)
+    spill.store(1, "before")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            spill.store(2, "x" * 50_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in spill.folder.iterdir()] == ["turn_1.txt"]
+
+
+def test_outputs_are_stored_again_after_somebody_tidied_up(tmp_path):
+    spill = Spill(str(tmp_path / "outputs"), 1000)
+    spill.store(1, "gone")
+    shutil.rmtree(tmp_path / "outputs")
+    spill.store(2, "there")
+    assert (spill.read(1), spill.read(2), spill.handles) == (None, "there", ["out:2"])
 
 
 def test_a_link_in_place_of_a_stored_output_is_not_followed(tmp_path):

@@ -216,7 +216,7 @@ class Scanner:
             self._replace(text, "#")
             self._copy(self._rest_of_line())
         elif text in PLAIN:
-            plain = PLAIN[text]
+            plain = self._fitted(PLAIN[text])
             self._replace(text, plain)
             if plain in ("(", "[", "{"):
                 self._brackets.append("")
@@ -224,6 +224,17 @@ class Scanner:
                 self.written.append(self._brackets.pop())
         else:
             self._copy(text)
+
+    def _fitted(self, word: str) -> str:
+        """A word such as ` not ` without the blanks that it does not need: at the start of a line they would indent."""
+        if not word.strip(" "):
+            return word
+        before, behind = (
+            self._code[max(self._position - 1, 0) : self._position],
+            self._code[self._position + 1 : self._position + 2],
+        )
+        word = word.lstrip(" ") if not before or before.isspace() else word
+        return word.rstrip(" ") if behind.isspace() else word
 
     def _take_superscript(self, text: str) -> None:
         if text[0] in SUPERSCRIPT_LETTERS and self._after(r"[^\W\d]\w*\Z"):

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ class Spill:
         self._own: Path | None = None
         self._quota = quota_bytes
         self._sizes: OrderedDict[int, int] = OrderedDict()
+        self.cut: dict[int, int] = {}
+        """Outputs of which not all is stored, with how many characters are."""
         self.summary = ""
         """What the model that summarises has made of all outputs so far."""
 
@@ -57,16 +60,30 @@ class Spill:
         """
         data = text.encode("utf-8", "surrogatepass")
         if len(data) > self._quota:
-            data = data[: self._quota].decode("utf-8", "ignore").encode()
+            kept = data[: self._quota].decode("utf-8", "ignore")
+            data, self.cut[turn] = kept.encode(), len(kept)
         while self._sizes and sum(self._sizes.values()) + len(data) > self._quota:
             oldest, _ = self._sizes.popitem(last=False)
             self._path(oldest).unlink(missing_ok=True)
+        try:
+            path = self._write(turn, data)
+        except FileNotFoundError:  # somebody has tidied up: the folder is gone, with all that was in it
+            self._leave_folder()
+            path = self._write(turn, data)
+        self._sizes[turn] = len(data)
+        return path
+
+    def _write(self, turn: int, data: bytes) -> Path:
         path = self._path(turn)
         fresh = path.with_suffix(".new")
-        with open(fresh, "wb", opener=_private) as handle:
-            handle.write(data)
-        fresh.replace(path)
-        self._sizes[turn] = len(data)
+        try:
+            with open(fresh, "wb", opener=_private) as handle:
+                handle.write(data)
+            fresh.replace(path)
+        except OSError:  # what there was room for would fill the disk for good
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            raise
         return path
 
     def read(self, turn: int) -> str | None:
@@ -97,8 +114,12 @@ class Spill:
 
     def clear(self) -> None:
         """Remove them all. Those of an environment that nobody closed go with it, or with the process."""
-        self._sizes.clear()
         self.summary = ""
+        self._leave_folder()
+
+    def _leave_folder(self) -> None:
+        self._sizes.clear()
+        self.cut.clear()
         if self._own is not None:
             self._own = None
             self._remove()
@@ -134,13 +155,20 @@ def bounded_summary(answer: str, prompt: PromptConfig) -> str:
     return "\n".join(map(_cut, lines))[: prompt.summary_tokens * 4]
 
 
-def compose(turn: int, text: str, path: Path | OSError, summary: str, prompt: PromptConfig) -> str:
-    """What takes the place of a stored output: head, summary, and how to see more (or why it cannot be seen)."""
+def compose(
+    turn: int, text: str, path: Path | OSError, summary: str, prompt: PromptConfig, cut: int | None = None
+) -> str:
+    """What takes the place of a stored output: head, summary, and how to see more (or why it cannot be seen).
+
+    `cut`: how many characters are in its file, if that is not all of them.
+    """
     lines = text.count("\n") + (not text.endswith("\n"))
-    head = f"[Output: {len(text)} characters, {lines} lines, stored as out:{turn} ({path})]"
+    size = f"{len(text)} characters, {lines} line{'' if lines == 1 else 's'}"
     if isinstance(path, OSError):
-        head = f"[Output: {len(text)} characters, {lines} lines; it could not be stored: {path.strerror}]"
+        head = f"[Output: {size}; it could not be stored: {path.strerror}]"
         return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - 1)}"
+    part = "" if cut is None else f"the first {cut} characters "
+    head = f"[Output: {size}, {part}stored as out:{turn} ({path})]"
     footer = f'[To see more: peek("out:{turn}"), peek("out:{turn}", lines=(1, 40)), grep("pattern", "out:{turn}")]'
     return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - len(footer) - 2)}\n{footer}"
 

@@ -215,7 +215,7 @@ class TurnDesk:
             shown = self.bench.spill.summary = spilling.bounded_summary(self._clean(summary), self.prompt)
         else:
             shown = spilling.head_and_tail(output)
-        composed = spilling.compose(number, output, path, shown, self.prompt)
+        composed = spilling.compose(number, output, path, shown, self.prompt, self.bench.spill.cut.get(number))
         return composed, None if isinstance(path, OSError) else f"out:{number}"
 
     def _clean(self, text: str) -> str:
