@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.markdown import blocks, name_of, pages
 
 USAGE = Path(__file__).with_name("usage.py")
 
@@ -22,20 +23,35 @@ WRONG = {
 }
 
 
-def check(file: Path) -> str:
-    """What mypy says of a file that lies outside of the project."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", file.name]
-    return subprocess.run(command, cwd=file.parent, capture_output=True, text=True).stdout
+PAGES = {name_of(page): blocks(page, "python") for page in pages() if blocks(page, "python")}
 
 
-# One run for all: most of its time goes into reading the library.
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What mypy says of each file, all outside of the project. One run: most of its time goes into the library."""
+    folder = tmp_path_factory.mktemp("usage")
+    (folder / "usage.py").write_text(USAGE.read_text() + "\n\n" + "\n".join(WRONG.values()) + "\n")
+    for page, found in PAGES.items():
+        (folder / module_of(page)).write_text("\n\n".join(block.text for block in found))
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", "."]
+    lines = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout.splitlines()
+    return {file.name: [line for line in lines if line.startswith(f"{file.name}:")] for file in folder.glob("*.py")}
+
+
+def module_of(page: str) -> str:
+    return page.replace("/", "_").replace("-", "_").removesuffix(".md") + ".py"
+
+
 @pytest.mark.timeout(180)
-def test_right_usage_passes_and_each_wrong_one_is_found(tmp_path):
-    file = tmp_path / "usage.py"
-    file.write_text(USAGE.read_text() + "\n\n" + "\n".join(WRONG.values()) + "\n")
-    first = len(file.read_text().splitlines()) - len(WRONG) + 1
-    said = check(file)
-    flagged = {int(line.split(":")[1]) for line in said.splitlines() if ": error:" in line}
+def test_right_usage_passes_and_each_wrong_one_is_found(said):
+    first = len((USAGE.read_text() + "\n\n").splitlines()) + 1
+    flagged = {int(line.split(":")[1]) for line in said["usage.py"] if ": error:" in line}
     missed = [name for number, name in enumerate(WRONG, first) if number not in flagged]
     assert missed == [], said
     assert flagged == set(range(first, first + len(WRONG))), said
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_shows_passes_the_strict_checker(said, page):
+    assert said[module_of(page)] == []

@@ -24,7 +24,9 @@ def command(ctx: click.Context) -> None:
 
 
 @command.command()
-@click.option("--pool-size", type=click.IntRange(1), default=64, show_default=True, help="Live sessions at once.")
+@click.option(
+    "--pool-size", type=click.IntRange(1), metavar="N", default=64, show_default=True, help="Live sessions at once."
+)
 @click.option(
     "--idle-exit",
     type=click.FloatRange(0, min_open=True),
@@ -100,7 +102,9 @@ def status(as_json: bool) -> int:
 
 
 @command.command()
-@click.option("--lines", "-n", type=click.IntRange(1), default=LOG_LINES, show_default=True, help="How many.")
+@click.option(
+    "--lines", "-n", type=click.IntRange(1), metavar="N", default=LOG_LINES, show_default=True, help="How many."
+)
 @json_option
 def logs(lines: int, as_json: bool) -> int:
     """Show the end of the daemon's log."""
