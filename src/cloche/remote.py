@@ -60,7 +60,7 @@ class DaemonClientSandbox(SessionSandbox):
         taken = cls(found.policy, logger=logger, on_llm_query=on_llm_query, on_rlm_query=on_rlm_query, tools=tools)
         told = decode(found.note.get("context"))
         taken._session.set_context(told if found.context is None else found.context.decode("utf-8", "surrogatepass"))
-        taken._session.cells = int(found.note.get("cells", 0))
+        taken._session.requests.cells = int(found.note.get("cells", 0))
         taken._session.adopt(found.channel)
         return taken
 
@@ -77,7 +77,7 @@ class DaemonClientSandbox(SessionSandbox):
                 "a thread of the session waits for a host function", remedy="end the session's threads, then detach"
             )
         context = session.context
-        note: dict[str, Any] = {"cells": session.cells}
+        note: dict[str, Any] = {"cells": session.requests.cells}
         text = context.encode("utf-8", "surrogatepass") if type(context) is str else None
         if text is None and context is not None:
             note["context"] = encode(context, self.policy.value_max_bytes)

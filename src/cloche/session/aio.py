@@ -17,8 +17,10 @@ from cloche.session.actions import AbandonBridge, CallBridge, Emit
 from cloche.session.call_loop import Bell
 from cloche.session.callback_threads import threads
 from cloche.session.callbacks import mark_inside, refuse_reentry
+from cloche.session.clock import clock
 from cloche.session.copying import Work
-from cloche.session.live import Guest, LiveSession, clock
+from cloche.session.guest import Guest
+from cloche.session.live import LiveSession
 from cloche.session.machine import Call
 from cloche.session.pump import SelectorWatch
 
@@ -63,14 +65,14 @@ class AsyncDriver:
             live = on_output is not None
             try:
                 guest = await self._drive(
-                    lambda: session.cell_call(code, live=live, **options), started, limit, on_output
+                    lambda: session.requests.cell_call(code, live=live, **options), started, limit, on_output
                 )
             except BaseException:
-                session.cell_abandoned(code, started, limit)
+                session.requests.cell_abandoned(code, started, limit)
                 raise
             if session.policy.protect_state:  # may have to put files back
-                return await anyio.to_thread.run_sync(session.read_cell, code, guest, started, limit)
-            return session.read_cell(code, guest, started, limit)
+                return await anyio.to_thread.run_sync(session.requests.read_cell, code, guest, started, limit)
+            return session.requests.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
 
@@ -83,7 +85,7 @@ class AsyncDriver:
         started = await self._enter(limit)
         try:
             guest = await self._drive(operation.call, started, limit, None)
-            return session.read_operation(operation, guest)
+            return session.requests.read_operation(operation, guest)
         finally:
             self._turn.release()
 
@@ -101,7 +103,9 @@ class AsyncDriver:
                     if isinstance(step, Work):
                         given = await anyio.to_thread.run_sync(step.action)
                     else:
-                        given = session.read_operation(step, await self._drive(step.call, started, limit, None))
+                        given = session.requests.read_operation(
+                            step, await self._drive(step.call, started, limit, None)
+                        )
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
                     step = steps.throw(exc)
                 else:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.session.actions import CallBridge, Emit
 from cloche.session.callback_threads import threads
+from cloche.session.clock import clock
 from cloche.session.descriptors import none_left
-from cloche.session.live import Guest, LiveSession, clock
+from cloche.session.guest import Guest
+from cloche.session.live import LiveSession
 from cloche.session.pump import PollWatch
 
 if TYPE_CHECKING:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+clock = perf_counter
+"""The one clock of sessions."""
 _CPU_LOOK = 0.05
 """While the wall clock stands still, how often at the most the guest's CPU time is looked at."""
 

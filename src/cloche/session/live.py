@@ -1,26 +1,20 @@
 """A session as the host knows it: its wall, its guest of the moment, its context, and what became of it.
 
 Everything here is common to both drivers and never waits. A driver opens a guest through `guest_for`, drives it
-until the machine has finished, and hands what came out to `read_cell` or `read_operation`.
+until the machine has finished, and hands what came out to `requests`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
-import time
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cloche.errors import (
     BranchError,
-    CallTimeoutError,
     IsolationError,
     PolicyError,
-    ProtocolError,
-    RequestError,
     SessionClosedError,
     SessionLostError,
     StartError,
@@ -28,18 +22,18 @@ from cloche.errors import (
     WorkspaceFileError,
 )
 from cloche.policy import MOST
-from cloche.result import SandboxResult
 from cloche.session.callbacks import Callbacks
 from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
 from cloche.session.folder import SessionFolder
-from cloche.session.machine import Call, Finished, Machine
-from cloche.session.operations import Operation, context_call, read_reply, slices
+from cloche.session.guest import Guest
+from cloche.session.machine import Call, Machine
+from cloche.session.operations import context_call
 from cloche.session.pump import PollWatch, Pump, Watch
+from cloche.session.requests import Requests
 from cloche.session.returns import Returns
-from cloche.session.verdict import build_result
 from cloche.session.workspace import file_content, path_text
-from cloche_guest.codes import INTERNAL_ERROR, PROTOCOL
+from cloche_guest.codes import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +41,6 @@ if TYPE_CHECKING:
     from cloche.isolation import Isolation
     from cloche.logger import SandboxLogger
     from cloche.policy import ExecutionPolicy
-    from cloche.result import SessionState
     from cloche.session.actions import CallBridge
     from cloche.session.channel import Backend, Channel
     from cloche.session.copying import BranchCopy
@@ -55,34 +48,7 @@ if TYPE_CHECKING:
     from cloche.session.witness import Witness
     from cloche.session.workspace import FileInfo, Workspace
 
-T = TypeVar("T")
-
 _numbers = itertools.count(1)
-clock = time.perf_counter
-"""The one clock of sessions."""
-
-
-@dataclass(slots=True)
-class Guest:
-    """A live guest and what drives it."""
-
-    channel: Channel
-    machine: Machine
-    pump: Pump
-    greeted: bool = False
-    listed: bool = False
-    """Which process it is has been recorded."""
-    pending: list[Call] = field(default_factory=list)
-    """Requests that go before the next one."""
-
-    def requests(self, call: Call) -> list[Call]:
-        """`call`, and what has to go before it."""
-        pending, self.pending = self.pending, []
-        if call.method == "execute":
-            pending += [_errand(*told) for told in self.channel.errands()]
-        if call.method in ("execute", "validate"):
-            call.params.update(self.channel.remarks(call.params["code"]))
-        return [*pending, call]
 
 
 class LiveSession:
@@ -109,11 +75,10 @@ class LiveSession:
         self.guest: Guest | None = None
         self.closed = False
         # Now: it is first used later, and the working directory may have changed by then.
-        self._given_workspace = None if workspace is None else os.path.abspath(workspace)
+        self.given_workspace = None if workspace is None else os.path.abspath(workspace)
         self._folder: SessionFolder | RegisteredSession | None = None
         self.context: Any = None
-        self._cells = 0
-        self._cell_begun = False
+        self.requests = Requests(self)
         self.returns = Returns(self)
         self._owner = os.getpid()
         self.make_watch: Callable[[], Watch] = PollWatch
@@ -138,9 +103,9 @@ class LiveSession:
             if self.backend.workspace_inside:
                 from cloche.session.register import RegisteredSession
 
-                self._folder = RegisteredSession(self.backend.name, self._given_workspace)
+                self._folder = RegisteredSession(self.backend.name, self.given_workspace)
             else:
-                self._folder = SessionFolder(self.backend.name, self._given_workspace)
+                self._folder = SessionFolder(self.backend.name, self.given_workspace)
         return self._folder
 
     @property
@@ -359,165 +324,7 @@ class LiveSession:
         if folder is not None:
             folder.remove()
 
-    @property
-    def cells(self) -> int:
-        """How many have been run."""
-        return self._cells
-
-    @cells.setter
-    def cells(self, count: int) -> None:
-        self._cells = count
-
     def adopt(self, channel: Channel) -> None:
         """Be the session of a guest that is a copy of another's."""
         self.backend.adopt(channel)
         self.returns.guard_next(self.attend(channel, greeted=True))
-
-    def _after_kept_cell(self, guest: Guest, started: float) -> None:
-        """What is done in the pause after a cell."""
-        if _finished(guest).stop is not None:
-            guest.channel.end_children(clock() - started)
-        self.returns.renew_guard(guest)
-
-    # -- requests ------------------------------------------------------------------------------
-
-    def cell_call(self, code: str, *, live: bool, **options: Any) -> Call:
-        """The request for one cell. `options` are what some walls' guests understand."""
-        if type(code) is not str:
-            raise RequestError(f"code must be a str, not {type(code).__name__}")
-        self._cells += 1
-        self._cell_begun = True
-        if self._given_workspace is not None and self.guest is not None:
-            self.guest.channel.workspace.before_cell()
-        if self.guest is not None and self.guest.greeted:
-            self.guest.channel.begin_cell()
-        self.logger.log_execution_start("python", self.policy, backend=self.backend.name, cell=self._cells)
-        return Call("execute", {"code": code, "cell": self._cells, "live": live, **options})
-
-    def read_operation(self, operation: Operation[T], guest: Guest) -> T:
-        """The value of a finished operation, or the error it ended in."""
-        finished = _finished(guest)
-        if finished.death is not None:
-            state = self.returns.recover()
-            if state == "reset":
-                self._tell_lost(guest)
-            self._raise_absence(guest, finished)
-            if finished.stop is not None:
-                raise CallTimeoutError(
-                    f"{operation.name} did not return in time; the session was ended",
-                    session_state=state,
-                    cause=finished.stop,
-                )
-            raise SessionLostError(f"the session ended during {operation.name}", cause=finished.detail)
-        if finished.failed_method is not None:
-            self.forget_guest()
-            raise StartError("the guest refused to start", cause=(finished.error or {}).get("message"))
-        self._greet(guest)
-        if finished.stop is not None and finished.error is not None:
-            raise CallTimeoutError(
-                f"{operation.name} did not return in time",
-                session_state="kept",
-                cause=f"{finished.stop}; the object's own code ran",
-            )
-        value = read_reply(operation, finished)
-        if operation.changes_state:
-            self.returns.renew_guard(guest)
-        if self.witness is not None:
-            operation.tell(self.witness)
-        return value
-
-    def read_cell(self, code: str, guest: Guest, started: float, timeout_ms: int) -> SandboxResult:
-        """The result of a finished cell, however it ended."""
-        elapsed = (clock() - started) * 1000
-        self._cell_begun = False
-        try:
-            result = self._result(code, guest, _finished(guest), elapsed, timeout_ms)
-        except ProtocolError as exc:
-            broken = dataclasses.replace(_finished(guest), result=None, death="protocol", detail=str(exc))
-            result = build_result(code, guest.channel, guest.machine, broken, self.policy, elapsed, timeout_ms)
-        except (StartError, SessionLostError):
-            self.forget_guest()
-            self._tell_lost(guest)
-            raise
-        if result.session_state == "reset":  # after the result: its files may go with it
-            result = dataclasses.replace(result, session_state=self.returns.recover())
-        else:
-            self._after_kept_cell(guest, started)
-        self.tell_of(result, timeout_ms)
-        return result
-
-    def tell_of(self, result: SandboxResult, timeout_ms: int) -> None:
-        """A cell has ended: for the log and whoever keeps a record."""
-        self._log_limits(result)
-        self.logger.log_execution_complete(result)
-        if self.witness is not None:
-            self.witness.cell_ended(result, timeout_ms)
-
-    def cell_abandoned(self, code: str, started: float, timeout_ms: int) -> None:
-        """Whoever waited for a cell has gone away, and it was stopped; nobody gets a result, but it has run."""
-        begun, self._cell_begun = self._cell_begun, False
-        if not begun or self.witness is None:
-            return
-        elapsed = (clock() - started) * 1000
-        state: SessionState = "reset" if self.guest is None else "kept"
-        stopped = SandboxResult(
-            outcome="cancelled", exit_code=130, code=code, duration_ms=elapsed, session_state=state, error="abandoned"
-        )
-        self.witness.cell_ended(stopped, timeout_ms)
-
-    def _tell_lost(self, guest: Guest) -> None:
-        if self.witness is not None and guest.greeted:
-            self.witness.lost()
-
-    def _result(self, code: str, guest: Guest, finished: Finished, elapsed: float, timeout_ms: int) -> SandboxResult:
-        if finished.death is not None:
-            self._raise_absence(guest, finished)
-        elif finished.error is not None:
-            if finished.failed_method is not None:
-                raise StartError("the guest refused to start", cause=finished.error["message"])
-            if finished.error["code"] != INTERNAL_ERROR:
-                raise RequestError(f"execute: {finished.error['message']}")
-            # the cell was accepted; what failed is the making of its reply
-            kind = finished.error["message"][:200]
-            said = {"outcome": "memory" if kind == "MemoryError" else "error", "exception": {"type": kind}}
-            finished = dataclasses.replace(finished, result=said, error=None)
-        self._greet(guest)
-        return build_result(code, guest.channel, guest.machine, finished, self.policy, elapsed, timeout_ms)
-
-    def _greet(self, guest: Guest) -> None:
-        """It has answered; by now it is known which process it is."""
-        guest.greeted = True
-        if not guest.listed:
-            guest.listed = True
-            self.folder.record(guest.channel.pid)
-
-    def _raise_absence(self, guest: Guest, finished: Finished) -> None:
-        """A guest that died before it ever answered did not lose a session: there was none yet.
-
-        One that had ended before this call did lose it, and what was asked has not been done.
-        """
-        if guest.pump.refused and guest.greeted:
-            raise SessionLostError(
-                "the session ended between two calls, and its variables with it",
-                cause=finished.detail,
-                remedy="call again: the next call starts a fresh session",
-            )
-        if guest.machine.expects("initialize") and finished.stop is None:
-            text, _ = guest.machine.sinks["stderr"].finish()
-            raise StartError("the guest did not start", cause=f"{finished.detail} {text.strip()[-500:]}".strip())
-
-    def _log_limits(self, result: SandboxResult) -> None:
-        events = {"timeout": "timeout", "memory": "memory_limit", "killed": "killed", "out_of_fuel": "fuel_exhaustion"}
-        if result.outcome in events:
-            self.logger.log_security_event(events[result.outcome], session=self.folder.id, error=result.error)
-
-
-def _errand(method: str, params: dict[str, Any], body: bytes | None) -> Call:
-    return Call(method, params) if body is None else Call(method, params, len(body), slices(body))
-
-
-def _finished(guest: Guest) -> Finished:
-    finished = guest.machine.finished
-    if finished is None:
-        raise RuntimeError("the driver stopped before the machine had finished")
-    return finished

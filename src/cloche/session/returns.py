@@ -12,7 +12,8 @@ from cloche.session.machine import Call
 if TYPE_CHECKING:
     from cloche.result import SessionState
     from cloche.session.copying import WaitingCopy
-    from cloche.session.live import Guest, LiveSession
+    from cloche.session.guest import Guest
+    from cloche.session.live import LiveSession
 
 
 class Returns:

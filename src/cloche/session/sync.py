@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cloche.errors import BusyError
 from cloche.session.call_loop import Bell, CallLoop
 from cloche.session.callbacks import refuse_reentry
+from cloche.session.clock import clock
 from cloche.session.copying import Work
-from cloche.session.live import Guest, LiveSession, clock
+from cloche.session.guest import Guest
+from cloche.session.live import LiveSession
 from cloche.session.pump import PollWatch
 
 if TYPE_CHECKING:
@@ -61,11 +63,13 @@ class SyncDriver:
         try:
             live = on_output is not None
             try:
-                guest = self._drive(lambda: session.cell_call(code, live=live, **options), started, limit, on_output)
+                guest = self._drive(
+                    lambda: session.requests.cell_call(code, live=live, **options), started, limit, on_output
+                )
             except BaseException:
-                session.cell_abandoned(code, started, limit)
+                session.requests.cell_abandoned(code, started, limit)
                 raise
-            return session.read_cell(code, guest, started, limit)
+            return session.requests.read_cell(code, guest, started, limit)
         finally:
             self._turn.release()
 
@@ -77,7 +81,7 @@ class SyncDriver:
         started = self._enter(limit)
         try:
             guest = self._drive(operation.call, started, limit, None)
-            return session.read_operation(operation, guest)
+            return session.requests.read_operation(operation, guest)
         finally:
             self._turn.release()
 
@@ -94,7 +98,7 @@ class SyncDriver:
                     if isinstance(step, Work):
                         given = step.action()
                     else:
-                        given = session.read_operation(step, self._drive(step.call, started, limit, None))
+                        given = session.requests.read_operation(step, self._drive(step.call, started, limit, None))
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
                     step = steps.throw(exc)
                 else:

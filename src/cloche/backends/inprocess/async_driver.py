@@ -12,7 +12,7 @@ import anyio.to_thread
 from cloche.backends.inprocess.inline import InlineGuest
 from cloche.session.aio import AsyncDriver
 from cloche.session.callbacks import mark_inside
-from cloche.session.live import clock
+from cloche.session.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,7 @@ from cloche.backends.inprocess.streams import streams
 from cloche.session.actions import CallBridge, Send
 from cloche.session.bridge_desk import BridgeDesk
 from cloche.session.callback_threads import threads
-from cloche.session.clock import Clock
-from cloche.session.live import clock
+from cloche.session.clock import Clock, clock
 from cloche_guest.bridges import BridgeError, Bridges
 from cloche_guest.values import decode, encode
 from cloche_guest.wire import RemoteError

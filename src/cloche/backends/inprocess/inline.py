@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cloche.backends.inprocess.kernel import InlineKernel, raised_by_host
 from cloche.errors import CallTimeoutError, UnsupportedError
 from cloche.isolation import Isolation
-from cloche.session.live import clock
+from cloche.session.clock import clock
 from cloche.session.machine import Finished
 from cloche.session.operations import read_reply
 from cloche.session.verdict import build_result
@@ -56,15 +56,15 @@ class InlineGuest:
     ) -> SandboxResult:
         """Run a cell in this thread."""
         session, kernel = self._session, self.kernel()
-        session.cell_call(code, live=listener is not None)
-        said = kernel.run_cell(code, session.cells, started, limit_ms, listener, serve)
+        session.requests.cell_call(code, live=listener is not None)
+        said = kernel.run_cell(code, session.requests.cells, started, limit_ms, listener, serve)
         if kernel.trouble is not None:
             raise kernel.trouble
         stop = kernel.stopped
         finished = Finished(result=said, stop=stop, concluded_by=kernel.counter.concluded_by)
         elapsed = (clock() - started) * 1000
         result = build_result(code, kernel, kernel, finished, session.policy, elapsed, limit_ms)
-        session.tell_of(result, limit_ms)
+        session.requests.tell_of(result, limit_ms)
         return result
 
     def operate(self, operation: Operation[T], started: float, limit_ms: int) -> T:
