@@ -42,8 +42,8 @@ def test_two_hundred_sessions_leave_nothing(own_sessions):
     descriptors, processes = open_descriptors(), children()
     for number in range(200):
         use(number)
-    assert open_descriptors() == descriptors
-    assert children() == processes
+    assert open_descriptors() <= descriptors  # what earlier tests left to end by itself may have ended
+    assert set(children()) <= set(processes)
     assert os.listdir(own_sessions) == []
 
 
@@ -65,8 +65,8 @@ def test_failed_starts_leave_nothing(own_sessions, monkeypatch):
         with pytest.raises(StartError, match="Resource temporarily unavailable"):
             sandbox.execute("1")
         sandbox.destroy()
-    assert open_descriptors() == descriptors
-    assert children() == processes
+    assert open_descriptors() <= descriptors  # what earlier tests left to end by itself may have ended
+    assert set(children()) <= set(processes)
     assert os.listdir(own_sessions) == []
 
 
