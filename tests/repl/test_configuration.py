@@ -39,6 +39,25 @@ def test_a_wrong_value_names_its_field(field, value):
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("config", "guard"), ("config", [1]), ("prompt", {"max_output_preview": 5}), ("tools", [len]), ("llm", 5),
+     ("counter", 5), ("counter", len), ("sandbox", "jail")],
+)  # fmt: skip
+def test_a_wrong_argument_is_named_before_anything_is_started(field, value):
+    with pytest.raises(PolicyError, match=field) as caught:
+        REPLEnvironment("text", **{field: value})
+    assert caught.value.field == field
+
+
+def test_a_tool_is_listed_with_how_it_is_called_and_what_it_is_for():
+    tools = {"add": Tool(lambda a, b=2: a + b, description="Adds.\nAlways."), "ask": Tool(str.upper)}
+    with REPLEnvironment("text", backend="native", tools=tools) as env:
+        listed = env.execute("print(list_tools())").output
+        assert "\nadd(a, b=2): Adds.\n" in listed
+        assert env.execute("help(add)").output == "add(a, b=2): Adds.\nAlways."
+
+
 def test_an_unknown_field_gets_the_nearest_that_there_is():
     with pytest.raises(PolicyError, match="output_kap") as caught:
         REPLEnvironment("text", {"output_kap": 5})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,12 +21,12 @@ from cloche.repl.config import PromptConfig, REPLConfig
 from cloche.repl.manual import DOCS, STUBS
 from cloche.repl.models import Models
 from cloche.repl.redaction import redact
-from cloche.repl.tokens import TokenCounter, default_counter
+from cloche.repl.tokens import TokenCounter, Tokens, default_counter
 from cloche.repl.turn import TurnResult, compose_output, describe_failure
 from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from cloche.aio import AsyncSandbox
@@ -65,10 +66,16 @@ class TurnDesk:
         llm: Callable[..., Any] | None,
         counter: TokenCounter | None,
     ) -> None:
-        if not isinstance(config, REPLConfig):
-            config = REPLConfig.from_mapping(dict(config or {}))
+        _check("config", config, REPLConfig | Mapping, "a REPLConfig, or settings by name")
+        _check("prompt", prompt, PromptConfig, "a PromptConfig")
+        _check("tools", tools, Mapping, "functions by name")
         if llm is not None and not callable(llm):
             raise PolicyError("llm must be a function that takes a prompt", field="llm")
+        counts: Any = counter
+        if counts is not None and not (callable(counts) and isinstance(counts("a"), Tokens)):
+            raise PolicyError("counter must be a function from a text to Tokens", field="counter")
+        if not isinstance(config, REPLConfig):
+            config = REPLConfig.from_mapping(dict(config or {}))
         self.config = config
         self.prompt = prompt or PromptConfig()
         self.context = context
@@ -96,6 +103,9 @@ class TurnDesk:
             return create(**chosen, tools=table, **{**limits, **options})
         if backend is not None or options:
             raise PolicyError("give a sandbox, or what one is made of, not both", field="sandbox")
+        if not hasattr(sandbox, "add_tools"):
+            remedy = f"backend={sandbox!r:.60}" if isinstance(sandbox, str) else "create_sandbox() makes one"
+            raise PolicyError(f"{sandbox!r:.60} is no sandbox", field="sandbox", remedy=remedy)
         sandbox.add_tools(table)
         return sandbox
 
@@ -126,7 +136,7 @@ class TurnDesk:
         table: dict[str, Any] = {}
         for name in self.bench.names:
             tool = self.bench.tools.get(name)
-            described = DOCS.get(name) or (tool.description if tool else "") or _signature(name, tool)
+            described = DOCS.get(name) or _described(name, tool)
             table[name] = {"tool": make(name), "description": described, "stub": STUBS.get(name, "plain")}
         table["FINAL"]["ends"] = True
         for name in ("FINAL_VAR", "help", "list_tools"):  # their work is done inside; FINAL_VAR says FINAL
@@ -313,12 +323,19 @@ def _done_inside(*_: Any) -> None:
     raise RequestError("there is nothing to be done by the host")
 
 
-def _signature(name: str, tool: Any) -> str:
+def _check(name: str, value: Any, kind: Any, wanted: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise PolicyError(f"{name} must be {wanted}, not {value!r:.60}", field=name)
+
+
+def _described(name: str, tool: Any) -> str:
+    """How a tool is called and, on the same line, in short what it is for; then all that is said of it."""
     import inspect
 
     try:
         head = f"{name}{inspect.signature(tool.function)}"
     except (TypeError, ValueError, AttributeError):
         head = f"{name}(...)"
-    doc = inspect.getdoc(tool.function) if tool is not None else None
-    return f"{head}\n\n{doc}" if doc else head
+    about = ((tool.description if tool else "") or (inspect.getdoc(tool.function) if tool else "") or "").strip()
+    first, _, rest = about.partition("\n")
+    return f"{head}: {first}\n{rest}".rstrip() if about else head
