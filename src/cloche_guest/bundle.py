@@ -57,6 +57,7 @@ ZYGOTE_MODULES = (
     "jail.places",
     "jail.foreign",
     "jail.syscalls",
+    "jail.landlock",
     "jail.filter",
     "jail.messages",
     "jail.preload",

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 
-from cloche_guest.jail import messages, syscalls, view, worker
+from cloche_guest.jail import landlock, messages, syscalls, view, worker
 from cloche_guest.jail.confined_filter import build_confined_filter
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ _PROC_FILES = (
     "status",
 )  # fmt: skip
 """Of the process itself. Not its folder as a whole: `net` in it shows the connections of the host."""
-_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _EBUSY = 16
 
 
@@ -39,16 +38,14 @@ def run(
 def allowed_paths(options: dict[str, Any], trees: list[str]) -> list[tuple[str, int]]:
     """What a guest may open, and for what: system and interpreter to read, its own folders to do as it likes."""
     read = [path for path in (*view.SYSTEM, *view.SYSTEM_FILES, *trees) if os.path.exists(path)]
-    rules = [(path, syscalls.LANDLOCK_READ & _limit_to_kind(path)) for path in read]
-    rules += [(path, worker.LANDLOCK_DEVICES) for path in view.DEVICES if os.path.exists(path)]
-    rules.append(("/proc/self", _READ_FOLDER))
-    rules += [("/proc/self/" + name, _READ_FILE) for name in _PROC_FILES if os.path.exists("/proc/self/" + name)]
-    rules += [(path, syscalls.LANDLOCK_ALL_BUT_NODES) for path in options["folders"]]
+    rules = [(path, landlock.rights_on(path, landlock.READ)) for path in read]
+    rules += [(path, landlock.READ_FILE | landlock.WRITE_FILE) for path in view.DEVICES if os.path.exists(path)]
+    rules.append(("/proc/self", landlock.READ_FOLDER))
+    rules += [
+        ("/proc/self/" + name, landlock.READ_FILE) for name in _PROC_FILES if os.path.exists("/proc/self/" + name)
+    ]
+    rules += [(path, landlock.ALL_BUT_NODES) for path in options["folders"]]
     return rules
-
-
-def _limit_to_kind(path: str) -> int:
-    return -1 if os.path.isdir(path) else syscalls.LANDLOCK_FILE
 
 
 def prove() -> None:
@@ -78,7 +75,7 @@ def prove() -> None:
 def _try_everything(name: bytes) -> str:
     """In the child: '' when all was stopped."""
     parent = os.getppid()
-    syscalls.landlock([])
+    landlock.restrict([])
     attempts: list[tuple[str, Callable[[], object]]] = [
         ("Landlock does not keep files", lambda: os.open("/proc/%d/environ" % parent, os.O_RDONLY)),
         ("Landlock does not keep signals inside (version 6 is needed)", lambda: os.kill(parent, 0)),
@@ -113,7 +110,7 @@ def enter(options: dict[str, Any], trees: list[str], lines: list[int], *, memfd:
     os.chdir(options["workspace"])
     # its keeper reads names in its memory, and nobody else of its user is meant to be kept out
     syscalls.set_dumpable(True)
-    syscalls.landlock(allowed_paths(options, trees))
+    landlock.restrict(allowed_paths(options, trees))
     worker.limit(options)
     syscalls.drop_capabilities()
     _install_filter(memfd=memfd)

@@ -13,7 +13,7 @@ import sys
 if __name__ == "__main__":
     sys.path.insert(0, __file__.rpartition("/cloche_guest/")[0])
 
-from cloche_guest.jail import syscalls
+from cloche_guest.jail import landlock, syscalls
 from cloche_guest.jail.confined_filter import connected_pairs
 from cloche_guest.jail.filter import EAFNOSUPPORT, EPERM, build_filter, permission, refusal, when, when_any
 
@@ -25,7 +25,6 @@ LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64",
 FILES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _THREAD = 0x00010000
 _AF_UNIX = 1
-_WRITE = 1 << 1
 _REFUSED = (
     42, 49, 50,  # connect, bind, listen
     57, 58,  # fork, vfork
@@ -52,11 +51,15 @@ def main(argv: list[str]) -> None:
 
 def confine(readable: list[str]) -> None:
     """Give up everything else, for this process and what it becomes."""
-    rules = [(path, syscalls.LANDLOCK_READ) for path in LIBRARIES if _is_there(path)]
-    rules += [(path, 1 << 2 | (_WRITE if path == "/dev/null" else 0)) for path in FILES if _is_there(path)]
-    rules += [(path, syscalls.LANDLOCK_READ & _limit_to_kind(path)) for path in readable]
+    rules = [(path, landlock.READ) for path in LIBRARIES if _is_there(path)]
+    rules += [
+        (path, landlock.READ_FILE | (landlock.WRITE_FILE if path == "/dev/null" else 0))
+        for path in FILES
+        if _is_there(path)
+    ]
+    rules += [(path, landlock.rights_on(path, landlock.READ)) for path in readable]
     syscalls.no_new_privileges()
-    syscalls.landlock(rules)
+    landlock.restrict(rules)
     syscalls.drop_capabilities()
     syscalls.install_filter(build_launch_filter(syscalls.machine()), listener=False)
 
@@ -82,10 +85,6 @@ def _is_there(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _limit_to_kind(path: str) -> int:
-    return -1 if os.stat(path).st_mode & 0o170000 == 0o040000 else syscalls.LANDLOCK_FILE
 
 
 def _give_up(why: str) -> NoReturn:

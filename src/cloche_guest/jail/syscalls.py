@@ -63,7 +63,6 @@ _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _PIDFD_OPEN, _PIDFD_SEND_SIGNAL = 434, 424
 _CLOSE_RANGE = 436
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 _libc = foreign.Library()
 _library: Any = None
@@ -105,7 +104,8 @@ def _encode(path: str) -> bytes:
     return path.encode(sys.getfilesystemencoding(), "surrogateescape")
 
 
-def _syscall(what: str, number: int, *args: Any) -> int:
+def call(what: str, number: int, *args: Any) -> int:
+    """A system call by its number; `what` names it in the error."""
     plain = [foreign.c_long(value) if isinstance(value, int) else value for value in args]
     return _check(_libc.syscall(foreign.c_long(number), *plain), what)
 
@@ -195,12 +195,12 @@ def setns(descriptor: int, flags: int) -> None:
 
 def pidfd_open(pid: int) -> int:
     """A handle of a process (`os.pidfd_open` came with 3.9)."""
-    return _syscall("pidfd_open", _PIDFD_OPEN, pid, 0)
+    return call("pidfd_open", _PIDFD_OPEN, pid, 0)
 
 
 def pidfd_send_signal(descriptor: int, number: int) -> None:
     """Signal the process of a handle."""
-    _syscall("pidfd_send_signal", _PIDFD_SEND_SIGNAL, descriptor, number, None, 0)
+    call("pidfd_send_signal", _PIDFD_SEND_SIGNAL, descriptor, number, None, 0)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -218,7 +218,7 @@ def unmount(target: str) -> None:
 def pivot_root(new: str) -> None:
     """Make `new` the root and forget the old one."""
     os.chdir(new)
-    _syscall("pivot_root", number_of("pivot_root"), b".", b".")
+    call("pivot_root", number_of("pivot_root"), b".", b".")
     _check(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
     os.chdir("/")
 
@@ -226,7 +226,7 @@ def pivot_root(new: str) -> None:
 def clone_tree(descriptor: int, *, recursive: bool) -> int:
     """A detached copy of the mount (tree) below an open directory or file."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    return _syscall("open_tree", _OPEN_TREE, descriptor, b"", flags)
+    return call("open_tree", _OPEN_TREE, descriptor, b"", flags)
 
 
 def set_mount_attributes(descriptor: int, attributes: int, *, recursive: bool, users: int = 0) -> None:
@@ -234,17 +234,17 @@ def set_mount_attributes(descriptor: int, attributes: int, *, recursive: bool, u
     descriptor of a user namespace)."""
     data = pack("QQQQ", attributes, 0, 0, users)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, data, len(data))
+    call("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, data, len(data))
 
 
 def attach_tree(descriptor: int, target: str) -> None:
     """Put a detached tree at `target`."""
-    _syscall("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, _encode(target), _MOVE_MOUNT_F_EMPTY_PATH)
+    call("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, _encode(target), _MOVE_MOUNT_F_EMPTY_PATH)
 
 
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
-    _syscall("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+    call("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
 
 
 def keep_capabilities() -> None:
@@ -256,7 +256,7 @@ def restore_effective_capabilities() -> None:
     """After a change of user the permitted set is kept but the effective one is empty: raise it again."""
     header = pack("Ii", 0x20080522, 0)
     full = pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
-    _syscall("capset", number_of("capset"), header, full)
+    call("capset", number_of("capset"), header, full)
 
 
 def drop_capabilities() -> None:
@@ -269,7 +269,7 @@ def drop_capabilities() -> None:
 
 def clear_capabilities() -> None:
     """Give up those that we hold. Where no new privileges can be gained, that is for good."""
-    _syscall("capset", number_of("capset"), pack("Ii", 0x20080522, 0), bytes(24))
+    call("capset", number_of("capset"), pack("Ii", 0x20080522, 0), bytes(24))
 
 
 def set_file_user(uid: int, gid: int) -> None:
@@ -295,14 +295,14 @@ def adopt_orphans() -> None:
 
 def check_filters() -> None:
     """Raises where the kernel has no seccomp programs."""
-    _syscall("seccomp", number_of("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
+    call("seccomp", number_of("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
 
 
 def install_filter(program: bytes, *, listener: bool = True) -> int:
     """Load a seccomp program. With `listener`: the descriptor on which calls that somebody must approve are told."""
     head = pack("HP", len(program) // 8, foreign.address_of(program))
     flags = _SECCOMP_NEW_LISTENER if listener else 0
-    return _syscall("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
+    return call("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
 
 
 def detached_tmpfs(size: int, files: int) -> int:
@@ -316,12 +316,12 @@ def detached_proc() -> int:
 
 
 def _detached(kind: str, options: dict[str, str]) -> int:
-    context = _syscall("fsopen", _FSOPEN, kind.encode(), 1)
+    context = call("fsopen", _FSOPEN, kind.encode(), 1)
     try:
         for key, value in options.items():
-            _syscall("fsconfig", _FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0)
-        _syscall("fsconfig", _FSCONFIG, context, _FSCONFIG_CREATE, None, None, 0)
-        mounted = _syscall("fsmount", _FSMOUNT, context, 1, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+            call("fsconfig", _FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0)
+        call("fsconfig", _FSCONFIG, context, _FSCONFIG_CREATE, None, None, 0)
+        mounted = call("fsmount", _FSMOUNT, context, 1, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
     finally:
         os.close(context)
     try:
@@ -365,51 +365,3 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
     if number < 0:
         raise OSError(-number, os.strerror(-number), "fork into a prepared seat")
     return number
-
-
-def landlock_version() -> int:
-    """The ABI version of Landlock; 0 where there is none. Asked once: it is the kernel's."""
-    global _landlock_version
-    if _landlock_version is None:
-        result = _libc.syscall(foreign.c_long(_LANDLOCK_CREATE), None, foreign.c_size_t(0), foreign.c_uint(1))
-        _landlock_version = max(int(result), 0)
-    return _landlock_version
-
-
-_landlock_version: int | None = None
-
-
-LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
-LANDLOCK_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14  # execute, write, read, truncate: what a rule on a file may give
-LANDLOCK_ALL_BUT_NODES = (1 << 15) - 1 & ~(1 << 6 | 1 << 9 | 1 << 11)  # no devices, no sockets, no ioctl on devices
-
-
-def landlock(rules: list[tuple[str, int]]) -> None:
-    """Confine this thread: these paths with these rights, no TCP, no signals or abstract sockets to the outside.
-
-    What a kernel does not know yet is left out of the request, as its documentation asks.
-    """
-    version = landlock_version()
-    if version < 1:
-        raise OSError(95, "Landlock is not available")
-    files = landlock_file_rights(version)
-    network, scope = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
-    fields = [files] + ([network] if version >= 4 else []) + ([scope] if version >= 6 else [])
-    attribute = pack("Q" * len(fields), *fields)
-    ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attribute, len(attribute), 0)
-    try:
-        for path, rights in rules:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            try:
-                rule = pack("=Qi", rights & files, descriptor)
-                _syscall("landlock_add_rule", _LANDLOCK_ADD, ruleset, 1, rule, 0)
-            finally:
-                os.close(descriptor)
-        _syscall("landlock_restrict_self", _LANDLOCK_RESTRICT, ruleset, 0)
-    finally:
-        os.close(ruleset)
-
-
-def landlock_file_rights(version: int) -> int:
-    """All rights on files that this version knows."""
-    return (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1

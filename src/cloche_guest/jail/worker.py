@@ -8,7 +8,7 @@ import resource
 import sys
 
 from cloche_guest.jail import filter as call_filter
-from cloche_guest.jail import messages, syscalls
+from cloche_guest.jail import landlock, messages, syscalls
 from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
 WIRE, OUT, ERR, LINE, INNER = 3, 4, 5, 6, 7
-LANDLOCK_DEVICES = 1 << 1 | 1 << 2  # write and read files
 
 
 def join(groups: list[int]) -> None:
@@ -51,9 +50,8 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
     syscalls.no_new_privileges()
     syscalls.set_dumpable(False)
     if options["landlock"]:
-        every = (1 << 16) - 1
         # On the parent folder, not on the mounts: a rule sits on an inode, and a branch has mounts of its own.
-        syscalls.landlock([("/", every)])
+        landlock.restrict([("/", landlock.EVERYTHING)])
     limit(options)
     syscalls.drop_capabilities()
     listener = syscalls.install_filter(program)

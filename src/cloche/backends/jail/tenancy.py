@@ -17,7 +17,7 @@ from cloche.backends.jail.walls import walls
 from cloche.errors import IsolationError, StartError, UnsupportedError
 from cloche.isolation import Isolation
 from cloche.session.descriptors import none_left
-from cloche_guest.jail import syscalls
+from cloche_guest.jail import landlock
 
 if TYPE_CHECKING:
     from cloche.backends.interpreter import Interpreter
@@ -203,7 +203,7 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     return options | {
         **_quota(policy),
         "landlock": "landlock" in layers,
-        "scoped": "landlock" in layers and syscalls.landlock_version() >= SCOPED,
+        "scoped": "landlock" in layers and landlock.version() >= SCOPED,
     }
 
 

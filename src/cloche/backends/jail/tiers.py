@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from cloche.errors import BackendUnavailableError
 from cloche.isolation import Isolation, Layer, masked_layers
-from cloche_guest.jail import syscalls
+from cloche_guest.jail import landlock
 
 
 class Mode(Enum):
@@ -108,20 +108,20 @@ def refusal(failures: dict[Mode, Failure]) -> BackendUnavailableError:
 def layers_of(mode: Mode) -> tuple[Layer, ...]:
     """The layers of this wall on this machine: there or not, what they do, how to get them."""
     sealed = mode is Mode.SEALED
-    landlock = syscalls.landlock_version()
+    version = landlock.version()
     namespaces = None if sealed else remedy_for_namespaces()
     if sealed:
         network = "an empty network namespace; only Unix sockets can be made"
-        line = f"a second line on files and signals (version {landlock})"
+        line = f"a second line on files and signals (version {version})"
     else:
         network = "no socket can be made but connected pairs"
-        line = f"a list of paths that can be opened; no signals and sockets to the outside (version {landlock})"
+        line = f"a list of paths that can be opened; no signals and sockets to the outside (version {version})"
     layers = (
         Layer("namespaces", sealed, "its own users, mounts, processes, IPC and host name", namespaces),
         Layer("network", True, network),
         Layer("view", sealed, "only the interpreter and system libraries exist, read-only", namespaces),
         Layer("seccomp", True, "a list of allowed system calls"),
-        Layer("landlock", landlock >= 1, line, remedy_for_landlock()),
+        Layer("landlock", version >= 1, line, remedy_for_landlock()),
         Layer("capabilities", True, "none, and no way to gain any"),
         Layer("rlimits", True, "memory, processes, files and descriptors are bounded"),
         Layer("environment", True, "built from nothing"),
