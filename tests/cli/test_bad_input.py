@@ -21,7 +21,7 @@ def assert_refused(done: Finished, *words: str) -> None:
     ("arguments", "word"),
     [
         (("run",), "cloche run FILE"),
-        (("run", "missing.py"), "missing.py"),
+        (("run", "missing.py"), "cloche run -c CODE"),
         (("run", "."), "is a folder"),
         (("run", "-c", "1", "job.py"), "both"),
         (("run", "a.py", "b.py"), "b.py"),
@@ -50,6 +50,9 @@ def assert_refused(done: Finished, *words: str) -> None:
         (("rnu",), "cloche run"),
         (("--no-such-option",), "cloche --help"),
         (("repl", "surplus"), "surplus"),
+        (("repl", "--root", "."), "cloche repl --environment --root"),
+        (("repl", "--guard", "off"), "cloche repl --environment --guard"),
+        (("repl", "--environment", "--store", "sqlite:///x"), "--store"),
         (("doctor", "surplus"), "surplus"),
         (("config", "edit"), "show"),
         (("daemon", "start", "--idle-exit", "-1"), "--idle-exit"),

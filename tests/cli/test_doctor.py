@@ -106,7 +106,7 @@ def test_a_backend_that_cannot_be_imported_does_not_hide_the_others(cloche: Cloc
 def test_a_folder_that_cannot_be_made_is_told(cloche: Cloche) -> None:
     done = cloche("doctor", CLOCHE_CACHE_DIR="/proc/nowhere")
     assert done.code == 0
-    assert "cache: /proc/nowhere cannot be made" in done.stdout
+    assert "cache: /proc/nowhere cannot be used" in done.stdout
 
 
 def test_every_optional_extra_has_its_purpose() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from tests.cli.command import Cloche
 
 from cloche import __version__
-from cloche.cli.group import COMMANDS, invoke
+from cloche.cli.group import COMMANDS, invoke, root
 
 
 def test_the_version_is_shown(cloche: Cloche) -> None:
@@ -75,3 +76,22 @@ def test_the_package_itself_can_be_run() -> None:
 def test_a_shell_can_complete_commands(cloche: Cloche) -> None:
     done = cloche(COMP_WORDS="cloche d", COMP_CWORD="1", _CLOCHE_COMPLETE="bash_complete")
     assert {line.split(",")[1] for line in done.stdout.splitlines()} == {"daemon", "doctor", "demo"}
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/there/x"), "ls -ld /there/x"),
+        (OSError(errno.ENOSPC, "No space left on device", "/there/x"), "df -h /there"),
+        (OSError(errno.ENOSPC, "No space left on device"), "df -h"),
+    ],
+)
+def test_what_the_machine_refuses_is_told_with_what_to_look_at(
+    error: OSError, remedy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(root, "invoke", refuse)
+    assert invoke(["config"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(remedy)

@@ -128,8 +128,9 @@ def test_a_guest_that_outlived_its_host_is_ended(cloche: Cloche) -> None:
 
 
 def test_a_folder_without_a_record_is_a_leftover_after_a_while(cloche: Cloche) -> None:
+    cloche.sessions.mkdir(mode=0o700)
     folder = cloche.sessions / "0123456789ab"
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(mode=0o700)
     assert cloche("ps", "--json").json == []  # somebody may be making it this moment
     os.utime(folder, (0, 0))
     assert cloche("clean").code == 0
@@ -143,6 +144,9 @@ def test_a_folder_named_by_mistake_loses_nothing(cloche: Cloche, tmp_path: Path)
     (home / "notes").write_text("more work")
     for path in (home / "thesis", home / "notes"):
         os.utime(path, (0, 0))
+    home.chmod(0o755)
+    assert "is open to others" in cloche("clean", CLOCHE_SESSIONS_DIR=str(home)).stderr
+    home.chmod(0o700)
     assert cloche("clean", CLOCHE_SESSIONS_DIR=str(home)).stdout == "nothing to clean\n"
     assert (home / "thesis" / "chapter").exists()
     assert (home / "notes").exists()

@@ -39,6 +39,12 @@ def test_unicode_goes_through_unharmed(cloche: Cloche) -> None:
     assert cloche("run", "-c", "print('héllo ☃ 🌱'); '☃'").stdout == "héllo ☃ 🌱\n'☃'\n"
 
 
+def test_a_terminal_that_knows_ascii_only_gets_signs_of_ours_in_letters(cloche: Cloche) -> None:
+    done = cloche("doctor", PYTHONIOENCODING="ascii")
+    assert "+ native, isolation PROCESS" in done.stdout
+    assert "\\u" not in done.stdout
+
+
 def test_a_terminal_that_knows_ascii_only_gets_numbers(cloche: Cloche) -> None:
     done = cloche("run", "-c", "print('☃')", PYTHONIOENCODING="ascii")
     assert (done.code, done.stdout) == (0, "\\u2603\n")

@@ -38,11 +38,12 @@ def test_displays_travel_in_the_document(cloche: Cloche) -> None:
     assert base64.b64decode(document["displays"][0]["image/png"]) == b"\x89PNG"
 
 
-def test_a_missing_file_leaves_the_document_whole(cloche: Cloche) -> None:
+def test_a_missing_file_is_named_in_the_document(cloche: Cloche) -> None:
     done = cloche("run", "-c", "1", "--json", "--get", "nothing")
     assert done.json["success"] is True
     assert done.code == 2
-    assert "nothing does not exist" in done.stderr
+    assert done.json["not_fetched"]["nothing"]["error"] == "nothing does not exist"
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -107,4 +107,4 @@ def test_a_person_completes_waits_stops_and_leaves(typewriter, tmp_path):
 def test_a_named_session_is_refused_with_what_to_type(tmp_path):
     done = bench(tmp_path, "--session", "x")
     assert done.returncode == 1
-    assert "leave --session out" in done.stderr
+    assert "leave --session and --store out" in done.stderr

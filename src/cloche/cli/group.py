@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import errno
 import importlib
 import os
 import sys
@@ -28,6 +30,9 @@ COMMANDS = {
     "config": "Show the settings in effect and where each comes from.",
 }
 """Each is `command` in the module of its name. The sentences stand here so that --help imports none of them."""
+_LENIENT = "cloche.lenient"
+_SIGNS = {"─": "-", "✓": "+", "✗": "x", "→": "->", "…": "..."}
+"""What this command draws, for terminals that know only ASCII."""
 
 
 class LazyGroup(click.Group):
@@ -131,7 +136,8 @@ def _as_request_error(exc: click.ClickException) -> RequestError:
 
 def _as_internal_error(exc: Exception) -> ClocheError:
     if isinstance(exc, OSError):
-        return ClocheError("the machine refused", cause=str(exc))
+        place = exc.filename if isinstance(exc.filename, str) else None
+        return ClocheError("the machine refused", cause=str(exc), remedy=_what_to_look_at(exc, place))
     return ClocheError(
         "something unforeseen went wrong in Cloche itself",
         cause=f"{type(exc).__name__}: {exc}",
@@ -139,8 +145,26 @@ def _as_internal_error(exc: Exception) -> ClocheError:
     )
 
 
+def _what_to_look_at(exc: OSError, place: str | None) -> str | None:
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"make room: df -h {os.path.dirname(place) or '.'}" if place else "make room where the output goes: df -h"
+        )
+    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and place:
+        return f"see who may use it: ls -ld {place}"
+    return None
+
+
 def _be_lenient_with_odd_characters() -> None:
     """A terminal that cannot show a character shows its number; it is no reason to fail."""
+    codecs.register_error(_LENIENT, _nearest)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=_LENIENT)
+
+
+def _nearest(exc: UnicodeError) -> tuple[str | bytes, int]:
+    """Signs of our own as letters, all else by number."""
+    if isinstance(exc, UnicodeEncodeError) and exc.object[exc.start] in _SIGNS:
+        return _SIGNS[exc.object[exc.start]], exc.start + 1
+    return codecs.backslashreplace_errors(exc)

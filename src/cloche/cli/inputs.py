@@ -9,6 +9,7 @@ from pathlib import Path
 from cloche.errors import RequestError
 
 STDIN = "-"
+_CODE_REMEDY = "name a file of Python; a line of code is run by: cloche run -c CODE"
 CODE_LIMIT = 64 * 2**20
 
 
@@ -37,7 +38,7 @@ def read_code(source: str | None, code: str | None) -> str:
             "there is nothing to run",
             remedy="one of: cloche run FILE, cloche run -c CODE, cloche run - (standard input)",
         )
-    data = read_stdin(CODE_LIMIT) if source == STDIN else _read(Path(source), CODE_LIMIT)
+    data = read_stdin(CODE_LIMIT) if source == STDIN else _read(Path(source), CODE_LIMIT, _CODE_REMEDY)
     return _decode_code(data, "standard input" if source == STDIN else source)
 
 
@@ -65,7 +66,7 @@ def parse_placement(item: str) -> list[Placement]:
 def placements(source: Path, target: str) -> list[Placement]:
     """`source` under its own name or as `target`; a folder stands for every file in it."""
     if not source.exists():
-        raise RequestError(f"there is no file or folder {source}")
+        raise RequestError(f"there is no file or folder {source}", remedy=f"correct the path: ls {source.parent}")
     if not target or target.endswith("/"):
         target += source.resolve().name
     if not source.is_dir():
@@ -79,7 +80,7 @@ def placements(source: Path, target: str) -> list[Placement]:
 def read_stdin(limit: int | None = None) -> bytes:
     """All of standard input."""
     if sys.stdin is None:
-        raise RequestError("standard input is closed")
+        raise RequestError("standard input is closed", remedy="name a file, or feed it: cloche run - < FILE")
     if sys.stdin.isatty():
         sys.stderr.write("reading from the terminal; Ctrl-D ends the input\n")
     return _bounded(
@@ -87,16 +88,19 @@ def read_stdin(limit: int | None = None) -> bytes:
     )
 
 
-def _read(path: Path, limit: int | None = None) -> bytes:
+def _read(path: Path, limit: int | None = None, remedy: str = "") -> bytes:
     try:
         with path.open("rb") as handle:
             return _bounded(handle.read() if limit is None else handle.read(limit + 1), limit, str(path))
     except FileNotFoundError:
-        raise RequestError(f"there is no file {path}") from None
+        raise RequestError(f"there is no file {path}", remedy=remedy or f"correct the path: ls {path.parent}") from None
     except IsADirectoryError:
-        raise RequestError(f"{path} is a folder, not a file") from None
+        raise RequestError(
+            f"{path} is a folder, not a file", remedy=remedy or f"name a file in it: ls {path}"
+        ) from None
     except (OSError, ValueError) as exc:  # ValueError: a null character in the name
-        raise RequestError(f"{path} cannot be read", cause=getattr(exc, "strerror", None) or str(exc)) from None
+        why = getattr(exc, "strerror", None) or str(exc)
+        raise RequestError(f"{path} cannot be read", cause=why, remedy=f"see who may read it: ls -l {path}") from None
 
 
 def _bounded(data: bytes, limit: int | None, what: str) -> bytes:

@@ -59,7 +59,11 @@ def fetch(sandbox: SessionSandbox, wanted: Fetch) -> Path:
     try:
         wanted.target.write_bytes(data)
     except OSError as exc:
-        raise ClocheError(f"{wanted.target} cannot be written", cause=exc.strerror) from None
+        raise ClocheError(
+            f"{wanted.target} cannot be written",
+            cause=exc.strerror,
+            remedy=f"name another place: --get {wanted.path}:DEST",
+        ) from None
     return wanted.target
 
 
@@ -69,7 +73,9 @@ def results_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         occupied = any(folder.iterdir())
     except OSError as exc:
-        raise RequestError(f"--out {folder} cannot be used", cause=exc.strerror) from None
+        raise RequestError(
+            f"--out {folder} cannot be used", cause=exc.strerror, remedy="name a new folder where you may write"
+        ) from None
     if occupied:
         raise RequestError(
             f"--out {folder} is not empty",

@@ -36,7 +36,7 @@ _FAREWELLS = ("exit", "exit()", "quit", "quit()")
 @store_option
 @click.option("--environment", is_flag=True, help="At an agent's workbench: peek, grep, FINAL and the rest.")
 @click.option("--root", multiple=True, metavar="DIR", help="With --environment: a folder to look at (repeatable).")
-@click.option("--guard", type=click.Choice(GUARDS), default="warn", help="With --environment: the guard-rails.")
+@click.option("--guard", type=click.Choice(GUARDS), help="With --environment: the guard-rails. Default: warn.")
 @sandbox_options
 @json_option
 def command(
@@ -45,7 +45,7 @@ def command(
     store: str | None,
     environment: bool,
     root: tuple[str, ...],
-    guard: str,
+    guard: str | None,
     as_json: bool,
 ) -> None:
     """Work with a live session: variables stay from cell to cell.
@@ -59,8 +59,11 @@ def command(
     if environment:
         from cloche.cli.workbench import work
 
-        work(choices, session, root, guard, as_json=as_json)
+        work(choices, session or store, root, guard or "warn", as_json=as_json)
         return
+    for option, given in (("--root", root), ("--guard", guard)):
+        if given:
+            raise RequestError(f"{option} belongs to the workbench", remedy=f"cloche repl --environment {option} ...")
     placements = choices.placements()
     named = NamedSession(store, session, way_out=":save NAME keeps this one under another name")
     with tidy_ending(), choices.sandbox() as sandbox:
@@ -192,7 +195,7 @@ def is_terminal(stream: Any) -> bool:
 def piped_lines() -> Iterator[str]:
     """Standard input, line by line."""
     if sys.stdin is None:
-        raise RequestError("standard input is closed")
+        raise RequestError("standard input is closed", remedy="feed it: cloche repl < FILE")
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.decode("utf-8")

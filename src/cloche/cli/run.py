@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cloche.cli.failure import CODE_FAILED, exit_code_for, exit_code_of, report
+from cloche.cli.failure import CODE_FAILED, as_data, exit_code_for, exit_code_of, report
 from cloche.cli.inputs import STDIN, read_code
 from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
 from cloche.cli.options import (
@@ -98,9 +98,17 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
         live.finish(result)
         show_value(terminal, result)
     kept = None if wanted.session is None else wanted.session.keep(result)
+    lost = _fetch_all(sandbox, wanted.fetches)
     if live is None:
-        write_json(result.to_dict() if kept is None else {**result.to_dict(), "session": kept.data})
-    fetched = _fetch_all(sandbox, wanted.fetches, terminal)
+        document = result.to_dict()
+        if kept is not None:
+            document["session"] = kept.data
+        if lost:
+            document["not_fetched"] = {path: as_data(exc) for path, exc in lost.items()}
+        write_json(document)
+    else:
+        for exc in lost.values():
+            report(exc, as_json=False, terminal=terminal)
     files = [] if wanted.out is None else save_files(sandbox, _touched(result), wanted.out)
     displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
     if live is not None:
@@ -117,7 +125,7 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
         terminal.finish_line()
     if kept is not None and kept.error is not None:
         return exit_code_of(result) or exit_code_for(kept.error)
-    return exit_code_of(result) or (0 if fetched else CODE_FAILED)
+    return exit_code_of(result) or (CODE_FAILED if lost else 0)
 
 
 def _named(name: str | None, store: str | None) -> NamedSession | None:
@@ -135,16 +143,15 @@ def _touched(result: SandboxResult) -> tuple[str, ...]:
     return (*result.files_created, *result.files_modified)
 
 
-def _fetch_all(sandbox: SessionSandbox, fetches: list[Fetch], terminal: Terminal) -> bool:
-    """Copy out what was asked for; whether all of it was there."""
-    complete = True
+def _fetch_all(sandbox: SessionSandbox, fetches: list[Fetch]) -> dict[str, ClocheError]:
+    """Copy out what was asked for; what could not be had, and why."""
+    lost = {}
     for wanted in fetches:
         try:
             fetch(sandbox, wanted)
         except ClocheError as exc:
-            report(exc, as_json=False, terminal=terminal)
-            complete = False
-    return complete
+            lost[wanted.path] = exc
+    return lost
 
 
 def _warn_of_loss(result: SandboxResult, fetches: list[Fetch], terminal: Terminal) -> None:

@@ -36,7 +36,9 @@ def work(choices: Choices, session: str | None, roots: tuple[str, ...], guard: s
     from cloche.repl.turn_desk import MOST_CALLS, MOST_OUTPUT
 
     if session is not None:
-        raise RequestError("--environment has its own state", remedy="leave --session out, or --environment")
+        raise RequestError(
+            "--environment has its own state", remedy="leave --session and --store out, or --environment"
+        )
     placements = choices.placements()
     context = None if choices.context is None else read_context(choices.context)
     for root in roots:
