@@ -27,12 +27,13 @@ from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
 from cloche.session.folder import SessionFolder
 from cloche.session.guest import Guest
+from cloche.session.guest_paths import path_text
 from cloche.session.machine import Call, Machine
 from cloche.session.operations import context_call
 from cloche.session.pump import PollWatch, Pump, Watch
 from cloche.session.requests import Requests
 from cloche.session.returns import Returns
-from cloche.session.workspace import file_content, path_text
+from cloche.session.workspace import file_content
 from cloche_guest.codes import PROTOCOL
 
 if TYPE_CHECKING:

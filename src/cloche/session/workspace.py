@@ -1,31 +1,29 @@
 """A session's folder on the host: what changed in it, and safe reading and writing of guest-controlled paths.
 
 The guest owns every name in here. So nothing follows a link, nothing blocks on a FIFO or a device, nothing reads
-more than its limit, and paths are walked one component at a time from a descriptor.
+more than its limit, and paths are walked as `guest_paths` says.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloche.errors import WorkspaceFileError
+from cloche.session.guest_paths import FOLDER, MAX_DEPTH, components, descend, refusal
 from cloche.session.removal import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_ENTRIES = 20_000
-MAX_DEPTH = 64
 _CHUNK = 1 << 20
 _CLOCK_GRAIN = 50_000_000  # ns; coarser than any file system's clock here
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Fingerprint = tuple[int, int, int, int]
 
@@ -170,12 +168,8 @@ class Workspace:
             with os.scandir(self._root_text) as listing:
                 yield listing
             return
-        descriptor = os.open(self._root_text, _FOLDER)
+        descriptor = descend(os.open(self._root_text, FOLDER), folder.split("/"))
         try:
-            for part in folder.split("/"):
-                inner = os.open(part, _FOLDER, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
             with os.scandir(descriptor) as listing:
                 yield listing
         finally:
@@ -208,7 +202,7 @@ class Workspace:
             # O_NONBLOCK: opening a FIFO returns at once, and is then refused
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except OSError as exc:
-            raise _refusal(path, exc) from None
+            raise refusal(path, exc) from None
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise WorkspaceFileError(f"{path} is not a plain file")
@@ -240,7 +234,7 @@ class Workspace:
                     os.unlink(temporary, dir_fd=folder)
                 except OSError:
                     exc.add_note("the temporary file could not be removed")
-                raise _refusal(path, exc) from None
+                raise refusal(path, exc) from None
             return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def store_link(self, path: str, target: str) -> Fingerprint:
@@ -251,7 +245,7 @@ class Workspace:
                     os.unlink(name, dir_fd=folder)
                 os.symlink(target, name, dir_fd=folder)
             except OSError as exc:
-                raise _refusal(path, exc) from None
+                raise refusal(path, exc) from None
             return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def store_folder(self, path: str) -> None:
@@ -314,52 +308,26 @@ class Workspace:
     @contextmanager
     def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
         """(descriptor of the folder that holds `path`, last component)."""
-        parts = _components(path)
+        *parts, name = components(path)
         try:
-            folder = os.open(self._root_text, _FOLDER)
+            folder = os.open(self._root_text, FOLDER)
         except OSError as exc:
             raise WorkspaceFileError(
                 "the workspace is no longer a folder", cause=os.strerror(exc.errno or 0), remedy="reset() makes it anew"
             ) from None
-        try:
-            with self.acting():
-                for part in parts[:-1]:
-                    try:
-                        inner = os.open(part, _FOLDER, dir_fd=folder)
-                    except FileNotFoundError:
-                        if not create:
-                            raise WorkspaceFileError(f"{path} does not exist") from None
-                        inner = _make_folder(part, folder, path)
-                    except OSError as exc:
-                        raise _refusal(path, exc) from None
-                    os.close(folder)
-                    folder = inner
-                yield folder, parts[-1]
-        finally:
-            os.close(folder)
+        with self.acting():
+            try:
+                folder = descend(folder, parts, create=create)
+            except OSError as exc:
+                raise refusal(path, exc) from None
+            try:
+                yield folder, name
+            finally:
+                os.close(folder)
 
 
 def _fingerprint(status: os.stat_result) -> Fingerprint:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
-def _make_folder(name: str, parent: int, path: str) -> int:
-    try:
-        os.mkdir(name, 0o755, dir_fd=parent)
-        return os.open(name, _FOLDER, dir_fd=parent)
-    except OSError as exc:
-        raise _refusal(path, exc) from None
-
-
-def path_text(path: str | os.PathLike[str]) -> str:
-    """A path of the workspace as the guest would write it."""
-    text = path.as_posix() if isinstance(path, PurePath) else path
-    if not isinstance(text, str):
-        raise WorkspaceFileError(
-            f"a path of the workspace must be text, not {type(path).__name__}",
-            remedy="use a relative path such as data/in.csv",
-        )
-    return text
 
 
 def file_content(path: str, data: bytes | str) -> bytes:
@@ -374,29 +342,3 @@ def file_content(path: str, data: bytes | str) -> bytes:
         raise WorkspaceFileError(
             f"{path}: the text cannot be written as UTF-8", cause=exc.reason, remedy="encode it, and pass bytes"
         ) from None
-
-
-def _components(path: str) -> list[str]:
-    path = path.removeprefix("/app/")
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if path.startswith("/") or ".." in parts or not parts or not _is_name(path) or len(parts) > MAX_DEPTH:
-        raise WorkspaceFileError(
-            f"{path!r} is not a path inside the workspace", remedy="use a relative path such as data/in.csv"
-        )
-    return parts
-
-
-def _is_name(path: str) -> bool:
-    """Whether a file system could have such a name at all."""
-    try:
-        return b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:  # a surrogate that stands for no byte
-        return False
-
-
-def _refusal(path: str, exc: OSError) -> WorkspaceFileError:
-    if exc.errno == errno.ENOENT:
-        return WorkspaceFileError(f"{path} does not exist")
-    if exc.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-        return WorkspaceFileError(f"{path} is not a plain file", cause="links are not followed")
-    return WorkspaceFileError(f"{path}: {os.strerror(exc.errno or 0)}")

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib")
-FILES = ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
+FILES = {
+    "/etc/ld.so.cache": landlock.READ_FILE,
+    "/dev/null": landlock.READ_FILE | landlock.WRITE_FILE,
+    "/dev/urandom": landlock.READ_FILE,
+}
 _THREAD = 0x00010000
 _AF_UNIX = 1
 _REFUSED = (
@@ -52,11 +56,7 @@ def main(argv: list[str]) -> None:
 def confine(readable: list[str]) -> None:
     """Give up everything else, for this process and what it becomes."""
     rules = [(path, landlock.READ) for path in LIBRARIES if _is_there(path)]
-    rules += [
-        (path, landlock.READ_FILE | (landlock.WRITE_FILE if path == "/dev/null" else 0))
-        for path in FILES
-        if _is_there(path)
-    ]
+    rules += [(path, rights) for path, rights in FILES.items() if _is_there(path)]
     rules += [(path, landlock.rights_on(path, landlock.READ)) for path in readable]
     syscalls.no_new_privileges()
     landlock.restrict(rules)
