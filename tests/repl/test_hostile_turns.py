@@ -219,6 +219,15 @@ def test_lines_around_hits_are_bounded_before_they_are_gathered(env):
     assert env.execute("len(grep('line', before=9, max_results=2)[1].before)").output == "1"
 
 
+def test_who_asks_to_be_shown_nothing_has_not_looked():
+    config = {"require_exploration_before_final": True}
+    with REPLEnvironment("text", config, backend="native") as env:
+        assert not env.execute("peek(0); peek(start=99); FINAL(1)").is_final
+        assert env.execute("peek(1); FINAL(1)").is_final
+    with REPLEnvironment("", config, backend="native") as env:
+        assert env.execute("peek(); FINAL(1)").is_final
+
+
 def test_thousands_of_looks_fit_into_one_turn(env):
     result = env.execute("for n in range(3000): peek(1)\nprint('all')")
     assert (result.output, len(result.calls)) == ("all", 3000)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cloche.repl import redaction
-from cloche.repl.redaction import Redactor, redact
+from cloche.repl import looking, redaction
+from cloche.repl.redaction import Redactor, cut_out, redact
 from cloche.repl.secret_kinds import LOOK_AHEAD
+from cloche.repl.sources import Source, Sources
 
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fX"
 HEX = "0123456789abcdef"
@@ -254,3 +255,47 @@ def test_every_place_is_judged_a_bounded_number_of_times(piece: str, monkeypatch
         redactor.finish()
         counts.append(calls[0])
     assert counts[1] <= 2.2 * counts[0] + 10
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_no_window_on_a_text_shows_a_part_of_a_secret(kind: str):
+    secret = SECRETS[kind]
+    source = Source("context", f"some words before: {secret}\nand words behind it")
+    start = source.text.index(secret)
+    lines = [secret] if "\n" not in secret else secret.split("\n")[1:-1]
+    parts = {line[at : at + 8] for line in lines for at in range(8, len(line) - 8)}
+    for place in range(start - 20, start + len(secret) + 20, 7):
+        seen = redact(source.piece(place, place + 50)) + redact(source.piece(max(place - 50, 0), place))
+        assert not [part for part in parts if part in seen], seen
+
+
+@given(st.text("ab \n", max_size=60), st.integers(0, 70), st.integers(0, 70))
+def test_a_part_of_a_text_without_secrets_is_that_part(text: str, start: int, stop: int):
+    assert cut_out(text, start, stop) == text[start:stop]
+    assert Source("context", text).piece(start, stop) == text[start:stop]
+
+
+def test_lines_of_a_private_key_are_not_shown_one_by_one():
+    source = Source("context", f"one\n{SECRETS['PKCS 8 key']}\nlast: mN5p")
+    sources = Sources([], lambda _: None)
+    sources.set_context(source.text)
+    hits = looking.grep(sources, 100, None, "mN5p", before=1, after=1)["hits"]
+    shown = [line for hit in hits for line in (*hit["before"], hit["text"], *hit["after"])]
+    assert set(shown) == {"[redacted: private key]", "last: mN5p"}
+    assert source.lines(4, 99) == "[redacted: private key]\nlast: mN5p"
+    assert source.lines(1, 2).startswith("one\n-----BEGIN")
+
+
+def test_a_line_is_cut_behind_a_secret_and_not_in_it():
+    secret = SECRETS["GitHub"]
+    sources = Sources([], lambda _: None)
+    for gap in range(60, 110, 3):
+        sources.set_context(f"{'x' * 500} {secret} {'y' * gap} needle {'z' * 500}")
+        (hit,) = looking.grep(sources, 100, None, "needle")["hits"]
+        assert secret[12:20] not in redact(hit["text"])
+
+
+def test_without_masking_pieces_are_as_they_are():
+    sources = Sources([], lambda _: None, masked=False)
+    sources.set_context(SECRETS["PKCS 8 key"])
+    assert looking.peek(sources, None, 64, 100) == SECRETS["PKCS 8 key"][100:164]

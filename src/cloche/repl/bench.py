@@ -74,7 +74,7 @@ class Bench:
         self.sandbox_id = 0
         self.lock = threading.Lock()  # for counters only
         self.spill = Spill(config.spill_dir, config.spill_quota_bytes)
-        self.sources = Sources(config.roots, self.spill.read, self.spill.number_of)
+        self.sources = Sources(config.roots, self.spill.read, self.spill.number_of, masked=config.redact)
         self.findings = Findings()
         self.looks = 0
         self.turns = 0
@@ -164,8 +164,8 @@ class Bench:
                 turn.calls.append(
                     HostCall(name, shown, size.characters, size.bytes, size.tokens, failed, seconds, ahead)
                 )
-                if failed is None and name in LOOKS:
-                    self.looks += 1
+                if failed is None and name in LOOKS and (call.value != "" or not self.sources.has_text):
+                    self.looks += 1  # who asked to be shown nothing has not looked
 
     def _slot_for(self, turn: OpenTurn, name: str, args: list[Any], kwargs: dict[str, Any]) -> Slot | None:
         """The call that was made ahead for this one. After one that may change something there are none."""

@@ -14,6 +14,7 @@ from cloche_guest.values import RemoteObject
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cloche.repl.searching import Hit
     from cloche.repl.sources import Source, Sources
 
 DEFAULT_PEEK = 500
@@ -41,7 +42,7 @@ def peek(sources: Sources, source: Any = None, n: Any = None, start: Any = 0, li
         raise LookError(f"n must not be negative: {n}", remedy=f"peek(start=-{-n}) shows the end")
     if start < 0:
         start = max(len(found.text) + start, 0)
-    return found.text[start : start + n]
+    return found.piece(start, start + n)
 
 
 def grep(
@@ -75,25 +76,34 @@ def grep(
         )
     found: Source = sources.find(source)
     searcher = Searcher(pattern, ignore_case=bool(ignore_case))
-    matches = searcher.find_lines(found.searchable, before=before, after=after, max_results=wanted, between=between)
-    hits = [
-        {
-            "line": hit.line,
-            "last_line": hit.last_line,
-            "column": hit.column,
-            "start": hit.start,
-            "text": hit.text,
-            "before": list(hit.before),
-            "after": list(hit.after),
-        }
-        for hit in matches.hits
-    ]
+    matches = searcher.find_lines(
+        found.searchable, before=before, after=after, max_results=wanted, between=between, cut_out=found.cut_out
+    )
+    hidden = found.hidden_lines()
+    hits = [_shown(hit, hidden) for hit in matches.hits]
     return {
         "source": found.label,
         "total": matches.total,
         "exact": matches.exact,
         "note": matches.note,
         "hits": hits,
+    }
+
+
+def _shown(hit: Hit, hidden: list[tuple[int, int, str]]) -> dict[str, Any]:
+    """A hit as it travels; `hidden` lines are not shown."""
+
+    def line(number: int, text: str) -> str:
+        return next((instead for first, last, instead in hidden if first <= number <= last), text)
+
+    return {
+        "line": hit.line,
+        "last_line": hit.last_line,
+        "column": hit.column,
+        "start": hit.start,
+        "text": line(hit.line, hit.text),
+        "before": [line(hit.line - len(hit.before) + n, text) for n, text in enumerate(hit.before)],
+        "after": [line(hit.last_line + 1 + n, text) for n, text in enumerate(hit.after)],
     }
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from cloche.repl.secret_kinds import (
     ASSIGNMENTS,
     LONGEST_END,
     LOOK_AHEAD,
     LOOK_BEHIND,
+    PRIVATE_KEY,
     TOKENS,
     Kind,
     known_value,
@@ -23,6 +25,11 @@ from cloche.repl.secret_kinds import (
 SHORTEST_KNOWN = 6
 # Text waits until there is this much of it, so that what is looked at twice is little beside what is looked at once.
 _STEP = 4 * LOOK_AHEAD
+_BLANK = re.compile(r"\s")
+(_KEY_BEGINS,) = PRIVATE_KEY.begins
+LONGEST_PRIVATE_KEY = 1 << 14
+MOST_PRIVATE_KEYS = 1000
+"""That are looked for in one text. A file of more is no accident."""
 
 
 class _Rules:
@@ -73,14 +80,30 @@ def _one_of(heads: list[str], first: int) -> str:
 _DEFAULT = _Rules(())
 
 
+class Place(NamedTuple):
+    """Where a secret stands in a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def mask(kind: str) -> str:
+    """What stands in place of a secret."""
+    return f"[redacted: {kind}]"
+
+
 class Redactor:
     """Masks secrets in a text that comes in pieces. However it is cut, the outcome is the same.
 
     What `feed` returns may lag a few thousand characters behind; `finish` returns the rest.
     """
 
-    def __init__(self, known: Iterable[str] = ()) -> None:
-        """`known` are secrets by their values, for those that look like nothing in particular."""
+    def __init__(self, known: Iterable[str] = (), places: list[Place] | None = None) -> None:
+        """`known` are secrets by their values, for those that look like nothing in particular.
+
+        Where secrets were found is added to `places`.
+        """
         values = sorted({value for value in known if len(value) >= SHORTEST_KNOWN}, key=len, reverse=True)
         if any(len(value) > LOOK_AHEAD for value in values):
             raise ValueError(f"a known secret may have {LOOK_AHEAD} characters")
@@ -89,6 +112,9 @@ class Redactor:
         self._position = 0
         self._tail: re.Pattern[str] | None = None
         self._behind_mask = False
+        self._dropped = 0  # characters before `_text`
+        self._places = places
+        self._begun: tuple[int, str] = (0, "")
         self.found = 0
         """How many secrets were masked so far."""
 
@@ -102,7 +128,9 @@ class Redactor:
     def finish(self) -> str:
         """The rest of the text. The redactor can then be used for another."""
         shown = self._go_on(len(self._text) + 1)
-        self._text, self._position, self._tail, self._behind_mask = "", 0, None, False
+        if self._tail is not None:  # the text ends with the secret
+            self._note_place(self._position)
+        self._text, self._position, self._tail, self._behind_mask, self._dropped = "", 0, None, False, 0
         return shown
 
     def _go_on(self, limit: int) -> str:
@@ -128,13 +156,15 @@ class Redactor:
             number = int((match.lastgroup or "k0")[1:])
             kept = rules.kept[number].match(text, match.start())
             secret = kept.end() if kept else match.start()
-            shown += [text[self._position : secret], f"[redacted: {rules.kinds[number].name}]"]
+            shown += [text[self._position : secret], mask(rules.kinds[number].name)]
             self.found += 1
+            self._begun = (self._dropped + secret, rules.kinds[number].name)
             self._position = match.end()
             self._tail = rules.tails[number]
         drop = max(self._position - LOOK_BEHIND, 0)
         self._text = text[drop:]
         self._position -= drop
+        self._dropped += drop
         return "".join(shown)
 
     def _skip_tail(self, limit: int) -> None:
@@ -145,9 +175,15 @@ class Redactor:
             self._tail = None
             self._behind_mask = True
             self._position = end
+            self._note_place(end)
         else:
             # It may go on in what is still to come.
             self._position = limit
+
+    def _note_place(self, end: int) -> None:
+        if self._places is not None:
+            start, kind = self._begun
+            self._places.append(Place(start, self._dropped + end, kind))
 
 
 class _Ahead:
@@ -169,6 +205,58 @@ class _Ahead:
 
 def _start(match: re.Match[str]) -> int:
     return match.start()
+
+
+def find_secrets(text: str) -> list[Place]:
+    """Where the secrets of a text are."""
+    places: list[Place] = []
+    redactor = Redactor(places=places)
+    redactor.feed(text)
+    redactor.finish()
+    return places
+
+
+def cut_out(text: str, start: int, stop: int) -> str:
+    """`text[start:stop]`, but a secret that goes past an end of it is masked: its part alone looks like nothing.
+
+    Only secrets of one line are known here. `text` may be of any length: it is read near the cuts alone.
+    """
+    stop = max(min(stop, len(text)), start)
+    left, right = _secret_at(text, start), _secret_at(text, stop)
+    head = tail = ""
+    if left is not None and left.start <= start < left.end:
+        head, start = mask(left.kind), min(left.end, stop)
+    if right is not None and start <= right.start < stop < right.end:
+        tail, stop = mask(right.kind), right.start
+    return f"{head}{text[start:stop]}{tail}"
+
+
+def find_private_keys(text: str) -> list[Place]:
+    """Where the private keys of a text are: the secrets that go over many lines, so that a line may be in one."""
+    places: list[Place] = []
+    position = text.find(_KEY_BEGINS)
+    while position >= 0 and len(places) < MOST_PRIVATE_KEYS:
+        found = find_secrets(text[position : position + LONGEST_PRIVATE_KEY])
+        if found and found[0].start == 0 and found[0].kind == PRIVATE_KEY.name:
+            places.append(Place(position, position + found[0].end, PRIVATE_KEY.name))
+        position = text.find(_KEY_BEGINS, position + 1)
+    return places
+
+
+def _secret_at(text: str, place: int) -> Place | None:
+    """The secret that stands around a place. There are no blanks in one; in what names it there may be."""
+    if not 0 < place < len(text):
+        return None
+    before = text[max(place - LOOK_AHEAD, 0) : place][::-1]
+    first = max(place - _word_end(before) - LOOK_BEHIND, 0)
+    found = find_secrets(text[first : place + _word_end(text[place : place + LOOK_AHEAD])])
+    near = (Place(first + each.start, first + each.end, each.kind) for each in found)
+    return next((each for each in near if each.start <= place < each.end), None)
+
+
+def _word_end(text: str) -> int:
+    blank = _BLANK.search(text)
+    return len(text) if blank is None else blank.start()
 
 
 def redact(text: str, known: Iterable[str] = ()) -> str:

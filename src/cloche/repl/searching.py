@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cloche.repl.patterns import compile_pattern, translate
 from cloche.repl.prefilter import LineFilter, required_texts
-from cloche.repl.text import WIDTH, Text
+from cloche.repl.text import WIDTH, CutOut, Text, slice_text
 
 __all__ = ["Hit", "Matches", "Searcher", "Text"]
 
@@ -81,18 +82,21 @@ class Searcher:
         max_results: int = 100,
         width: int = WIDTH,
         between: Callable[[], None] | None = None,
+        cut_out: CutOut = slice_text,
     ) -> Matches:
         """The first `max_results` lines that match, each with the lines around it.
 
         Counting goes on behind them, up to `MOST_COUNTED`. `between` is called every 16 MB and may raise to give up.
+        `cut_out` takes a part out of a line that is too long to be shown.
         """
         hits: list[Hit] = []
         total = 0
         note = _EDGES if self._translated.word_edges and not text.is_ascii else ""
+        shown = partial(text.shown, width=width, cut_out=cut_out)
         for start, end in self._spans(text, between):
             total += 1
             if len(hits) < max_results:
-                hits.append(_describe(text, start, end, before, after, width))
+                hits.append(_describe(text, start, end, before, after, shown))
             if total >= max(MOST_COUNTED, max_results):
                 return Matches(hits, total, exact=False, note=note)
         return Matches(hits, total, exact=True, note=note)
@@ -150,7 +154,7 @@ class Searcher:
         )
 
 
-def _describe(text: Text, start: int, end: int, before: int, after: int, width: int) -> Hit:
+def _describe(text: Text, start: int, end: int, before: int, after: int, shown: Callable[..., str]) -> Hit:
     line_start, _ = text.line_bounds(start)
     _, line_end = text.line_bounds(max(start, end - 1))
     place = text.character_at(start)
@@ -160,26 +164,26 @@ def _describe(text: Text, start: int, end: int, before: int, after: int, width: 
         column=place - text.character_at(line_start) + 1,
         start=place,
         end=text.character_at(end),
-        text=text.shown(line_start, line_end, (start, end), width),
-        before=_lines_before(text, line_start, before, width),
-        after=_lines_after(text, line_end, after, width),
+        text=shown(line_start, line_end, (start, end)),
+        before=_lines_before(text, line_start, before, shown),
+        after=_lines_after(text, line_end, after, shown),
     )
 
 
-def _lines_before(text: Text, start: int, count: int, width: int) -> tuple[str, ...]:
+def _lines_before(text: Text, start: int, count: int, shown: Callable[..., str]) -> tuple[str, ...]:
     lines: list[str] = []
     while start > 0 and len(lines) < count:
         end = start - 1
         start = text.data.rfind(b"\n", 0, end) + 1
-        lines.append(text.shown(start, end, width=width))
+        lines.append(shown(start, end))
     return tuple(reversed(lines))
 
 
-def _lines_after(text: Text, end: int, count: int, width: int) -> tuple[str, ...]:
+def _lines_after(text: Text, end: int, count: int, shown: Callable[..., str]) -> tuple[str, ...]:
     lines: list[str] = []
     while end + 1 < text.size and len(lines) < count:
         start = end + 1
         end = text.data.find(b"\n", start)
         end = text.size if end < 0 else end
-        lines.append(text.shown(start, end, width=width))
+        lines.append(shown(start, end))
     return tuple(lines)

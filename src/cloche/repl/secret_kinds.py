@@ -148,6 +148,10 @@ ASSIGNMENTS: tuple[Kind, ...] = (
 )
 
 
+PRIVATE_KEY = TOKENS[0]
+"""The one kind that goes over several lines."""
+
+
 def known_value(value: str) -> Kind:
     """A secret whose value is known, such as one that was handed to the host."""
     return Kind("secret", (value,), "", tail=NOTHING_MORE, edge="")

@@ -11,8 +11,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import SourceError, WorkspaceFileError
+from cloche.repl.redaction import Place, cut_out, find_private_keys, mask
 from cloche.repl.roots import Roots, is_path
 from cloche.repl.searching import Text
+from cloche.repl.secret_kinds import PRIVATE_KEY
+from cloche.repl.text import CutOut, slice_text
 from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
@@ -29,12 +32,14 @@ KEPT, KEPT_BYTES = 8, 1 << 28
 
 
 class Source:
-    """One text."""
+    """One text. `masked`: a part of a secret, which nobody could know for what it is, is not given out."""
 
-    def __init__(self, label: str, text: str) -> None:
+    def __init__(self, label: str, text: str, *, masked: bool = True) -> None:
         self.label = label
         self.text = text
+        self._masked = masked
         self._searchable: Text | None = None
+        self._keys: list[Place] | None = None if masked else []
         self._making = threading.Lock()
 
     @property
@@ -45,10 +50,39 @@ class Source:
                 self._searchable = Text(self.text)
             return self._searchable
 
+    def piece(self, start: int, stop: int) -> str:
+        """Characters from `start` up to `stop`."""
+        for key in self._private_keys:
+            if key.start < start < key.end:
+                return mask(key.kind) + self.cut_out(self.text, key.end, max(key.end, stop)) if start < stop else ""
+        return self.cut_out(self.text, start, stop)
+
+    @property
+    def cut_out(self) -> CutOut:
+        """How a part is taken out of a line."""
+        return cut_out if self._masked else slice_text
+
     def lines(self, first: int, last: int) -> str:
         """Lines by number, from 1, both ends included."""
         text = self.searchable
-        return text.lines(max(first, 1), min(last, text.line_count)).replace("\r\n", "\n")
+        last = min(last, text.line_count)
+        for begin, end, hidden in self.hidden_lines():
+            if begin < first <= min(end, last):
+                rest = self.lines(end + 1, last) if end < last else ""
+                return f"{hidden}\n{rest}" if rest else hidden
+        return text.lines(max(first, 1), last).replace("\r\n", "\n")
+
+    def hidden_lines(self) -> list[tuple[int, int, str]]:
+        """(first, last, what is shown in their place): the lines of private keys."""
+        text = self.searchable
+        keys = [(text.byte_at(key.start), text.byte_at(key.end - 1)) for key in self._private_keys]
+        return [(text.line_at(start), text.line_at(end), mask(PRIVATE_KEY.name)) for start, end in keys]
+
+    @property
+    def _private_keys(self) -> list[Place]:
+        if self._keys is None:
+            self._keys = find_private_keys(self.text)
+        return self._keys
 
 
 class Sources:
@@ -59,6 +93,8 @@ class Sources:
         roots: Iterable[str],
         stored: Callable[[int], str | None],
         number_of: Callable[[str], int | None] = lambda _: None,
+        *,
+        masked: bool = True,
     ) -> None:
         """`stored` gives a stored output by its number, `number_of` the number of one by the path of its file."""
         self.roots = Roots(roots)
@@ -67,6 +103,7 @@ class Sources:
         self.context_is_text = False
         """The code inside has the very same text."""
         self._stored = stored
+        self._masked = masked
         self._number_of = number_of
         self._lock = threading.Lock()  # for what is kept
         self._context: Source | None = None
@@ -75,7 +112,7 @@ class Sources:
     def set_context(self, context: Any) -> None:
         """The text that is meant when none is named."""
         self.context_is_text = isinstance(context, str)
-        self._context = None if context is None else Source(CONTEXT, as_text(context))
+        self._context = None if context is None else self._source(CONTEXT, as_text(context))
 
     @property
     def context(self) -> Source:
@@ -83,6 +120,11 @@ class Sources:
         if self._context is None:
             raise SourceError("there is no context", remedy="name a source, such as 'out:1' or a path under a root")
         return self._context
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a context, and something in it."""
+        return self._context is not None and self._context.text != ""
 
     def find(self, name: Any) -> Source:
         """The text with this handle or path."""
@@ -100,7 +142,7 @@ class Sources:
         if number is not None:
             return self._output(name, number)
         inside = self.in_workspace(name)
-        return self._file(name) if inside is None else Source(name, text_of(inside))
+        return self._file(name) if inside is None else self._source(name, text_of(inside))
 
     def knows(self, name: Any) -> bool:
         """Whether this is the name of a text."""
@@ -147,7 +189,10 @@ class Sources:
         text = self._stored(number)
         if text is None:
             raise SourceError(f"there is no stored output {name}", cause="it was never made, or had to give way")
-        return Source(name, text)
+        return self._source(name, text)
+
+    def _source(self, name: str, text: str) -> Source:
+        return Source(name, text, masked=self._masked)
 
     def _file(self, name: str) -> Source:
         path = self.roots.resolve(name)
@@ -167,7 +212,7 @@ class Sources:
                 whole = mark[1] == len(data) and os.fstat(handle.fileno()).st_mtime_ns == mark[0]
         except OSError as exc:
             raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
-        source = Source(name, text_of(data))
+        source = self._source(name, text_of(data))
         if whole:  # what changed while it was read is read again the next time
             self._keep(path, mark, source)
         return source

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import threading
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +21,15 @@ _CONTINUING = bytes(range(0x80, 0xC0))
 _CUT = "…"
 # Of one line, where lines are shown.
 WIDTH = 400
+
+
+CutOut: TypeAlias = Callable[[str, int, int], str]
+"""What gives a part of a text."""
+
+
+def slice_text(text: str, start: int, stop: int) -> str:
+    """`text[start:stop]`."""
+    return text[start:stop]
 
 
 class Text:
@@ -138,7 +148,14 @@ class Text:
             piece = piece[:-1]
         return decode(piece.removesuffix(b"\r"))
 
-    def shown(self, start: int, end: int, around: tuple[int, int] | None = None, width: int = WIDTH) -> str:
+    def shown(
+        self,
+        start: int,
+        end: int,
+        around: tuple[int, int] | None = None,
+        width: int = WIDTH,
+        cut_out: CutOut = slice_text,
+    ) -> str:
         """The bytes from `start` to `end` as text of at most about `width` characters, cut around a part of them."""
         if end - start <= width:
             return decode(self.data[start:end].removesuffix(b"\r"))
@@ -149,7 +166,7 @@ class Text:
         before = decode(self.data[left:middle])
         behind = decode(self.data[middle:right].removesuffix(b"\r"))
         kept = min(len(before), max(width // 4, width - len(behind)))
-        shown = before[len(before) - kept :] + behind[: width - kept]
+        shown = cut_out(before + behind, len(before) - kept, len(before) - kept + width)
         head = _CUT if left > start or kept < len(before) else ""
         tail = _CUT if right < end or len(behind) > width - kept else ""
         return f"{head}{shown}{tail}"
