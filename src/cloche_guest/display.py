@@ -27,6 +27,7 @@ class Displays:
         self._left = 0
 
     def begin(self) -> None:
+        """A cell begins: the whole limit is there again."""
         self._left = self.limit
 
     def function(self) -> Callable[..., None]:

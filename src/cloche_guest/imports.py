@@ -40,6 +40,7 @@ class CellSources:
         self._waiting: dict[str, str] = {}
 
     def remember(self, filename: str, source: str) -> None:
+        """Keep the text of a cell for tracebacks, without importing what shows them."""
         linecache = sys.modules.get("linecache")
         if linecache is None:
             self._waiting[filename] = source

@@ -376,7 +376,7 @@ def _exit_status(code: Any) -> tuple[int, str]:
         return code & 0xFF if -(2**31) <= code < 2**32 else 255, ""
     try:
         return 1, str(code)
-    except Exception:
+    except Exception:  # an object of the user's that has no text: the status says enough
         return 1, ""
 
 

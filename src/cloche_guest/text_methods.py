@@ -26,6 +26,7 @@ class TextMethods:
         self._given: dict[str, Any] = {}  # what was bound here, and is no variable while it is the same
 
     def methods(self) -> dict[str, Callable[[dict[str, Any], bytearray | None], Reply]]:
+        """By their names on the wire."""
         return {"preload": self.preload, "load_state": self.load_state, "save_state": self.save_state}
 
     def preload(self, params: dict[str, Any], body: bytearray | None) -> Reply:

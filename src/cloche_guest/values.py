@@ -181,7 +181,7 @@ def describe(value: Any) -> dict[str, str]:
         name = str(kind.__qualname__)
         if kind.__module__ not in ("builtins", "__main__"):
             name = "%s.%s" % (kind.__module__, name)
-    except Exception:
+    except Exception:  # a metaclass of the user's
         name = "object"
     try:
         text = repr(value)

@@ -263,6 +263,7 @@ def _greeting(interpreter: Interpreter, policy: ExecutionPolicy, *, limits: bool
 
 
 def capture_pipe() -> tuple[int, int]:
+    """(where we read without waiting, where a guest writes much before it has to wait)."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with suppress(OSError, AttributeError):  # over the user's quota of pipe pages, or not Linux: slower, nothing else

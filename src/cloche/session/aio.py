@@ -57,10 +57,7 @@ class AsyncDriver:
     ) -> SandboxResult:
         """Run a cell. `options` are what some walls' guests understand."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        if not session.is_prepared:
-            await _in_passing_thread(session.prepare)
-        started = await self._enter(limit)
+        limit, started = await self._take_turn(timeout_ms)
         try:
             live = on_output is not None
             try:
@@ -79,10 +76,7 @@ class AsyncDriver:
     async def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        if not session.is_prepared:
-            await _in_passing_thread(session.prepare)
-        started = await self._enter(limit)
+        limit, started = await self._take_turn(timeout_ms)
         try:
             guest = await self._drive(operation.call, started, limit, None)
             return session.requests.read_operation(operation, guest)
@@ -92,10 +86,7 @@ class AsyncDriver:
     async def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Carry out several steps while nobody else has the session; what blocks, in a thread."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        if not session.is_prepared:
-            await _in_passing_thread(session.prepare)
-        started = await self._enter(limit)
+        limit, started = await self._take_turn(timeout_ms)
         try:
             step = next(steps)
             while True:
@@ -146,6 +137,14 @@ class AsyncDriver:
                     bell.close()
 
     # -- inside --------------------------------------------------------------------------------
+
+    async def _take_turn(self, timeout_ms: int | None) -> tuple[int, float]:
+        """(the deadline of this call, when it began to count)."""
+        session = self._session
+        limit = session.limit_ms(timeout_ms)
+        if not session.is_prepared:
+            await _in_passing_thread(session.prepare)
+        return limit, await self._enter(limit)
 
     async def _enter(self, limit_ms: int) -> float:
         refuse_reentry(self._session.number)

@@ -45,11 +45,13 @@ class Bell:
         self._open = threading.Lock()  # a late ring must not hit a descriptor that has become another's
 
     def ring(self) -> None:
+        """From any thread."""
         with self._open, suppress(BlockingIOError):  # full: rung often enough
             if self._writer >= 0:
                 os.write(self._writer, b"!")
 
     def silence(self) -> None:
+        """Take all rings so far as heard."""
         with suppress(BlockingIOError):
             os.read(self.reader, 4096)
 

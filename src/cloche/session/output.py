@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 
-_NOTICE_ROOM = 64
-
 
 def notice(omitted: int) -> str:
     """The sentence that ends a cut output."""

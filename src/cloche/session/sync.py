@@ -57,9 +57,7 @@ class SyncDriver:
     ) -> SandboxResult:
         """Run a cell. `options` are what some walls' guests understand."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        session.prepare()
-        started = self._enter(limit)
+        limit, started = self._take_turn(timeout_ms)
         try:
             live = on_output is not None
             try:
@@ -76,9 +74,7 @@ class SyncDriver:
     def run(self, operation: Operation[T], timeout_ms: int | None = None) -> T:
         """Carry out an operation."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        session.prepare()
-        started = self._enter(limit)
+        limit, started = self._take_turn(timeout_ms)
         try:
             guest = self._drive(operation.call, started, limit, None)
             return session.requests.read_operation(operation, guest)
@@ -88,9 +84,7 @@ class SyncDriver:
     def perform(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Carry out several steps while nobody else has the session."""
         session = self._session
-        limit = session.limit_ms(timeout_ms)
-        session.prepare()
-        started = self._enter(limit)
+        limit, started = self._take_turn(timeout_ms)
         try:
             step = next(steps)
             while True:
@@ -135,6 +129,12 @@ class SyncDriver:
             self.dispose()
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _take_turn(self, timeout_ms: int | None) -> tuple[int, float]:
+        """(the deadline of this call, when it began to count)."""
+        limit = self._session.limit_ms(timeout_ms)
+        self._session.prepare()
+        return limit, self._enter(limit)
 
     def _enter(self, limit_ms: int) -> float:
         refuse_reentry(self._session.number)

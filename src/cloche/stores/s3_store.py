@@ -63,7 +63,6 @@ class S3Store(Store):
             raise StoreError("s3:// needs the obstore package", remedy=INSTALL) from None
         prefix = prefix.strip("/")
         self.url = f"s3://{bucket}/{prefix}".rstrip("/")
-        self._obstore = obstore
         self._lost_races = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
         self._failures = (exceptions.BaseError, OSError)
         self._prefix = f"{prefix}/" if prefix else ""

@@ -7,7 +7,6 @@ daemon is asked when something is made, branched or ended, and ends everything o
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import socket
@@ -18,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche import __version__
+from cloche.backends.counted_worker import CountedWorker
 from cloche.backends.daemon.link import Link, links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.backends.daemon.policies import plain_policy, read_policy
 from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
 from cloche.isolation import Isolation, Layer
-from cloche.session.channel import Availability, Backend, Channel, Counted, Exit
+from cloche.session.channel import Availability, Backend, Channel
 from cloche.session.copying import BranchCopy, WaitingCopy
-from cloche.session.processes import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +37,7 @@ PATIENCE = 30.0
 _DESCRIPTORS = 6
 
 
-class DaemonChannel(Channel):
+class DaemonChannel(CountedWorker):
     """A session's descriptors, and a line to the daemon for the rest."""
 
     def __init__(self, link: Link, said: Mapping[str, Any], descriptors: list[int]) -> None:
@@ -65,7 +64,6 @@ class DaemonChannel(Channel):
             Path(said["root"]), (said["uid"], said["gid"]), private=said["private"], descriptor=self._folder
         )
         self._pid: int | None = said["pid"]
-        self._exit: Exit | None = None
         self._owner = os.getpid()
         self._closed = False
 
@@ -89,29 +87,6 @@ class DaemonChannel(Channel):
         if self._owner == os.getpid():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, number)
-
-    def watch_exit(self) -> int | None:
-        return self._end
-
-    def reap(self, timeout: float) -> Exit | None:
-        from cloche.backends.jail.ends import read_exit
-
-        if self._exit is None:
-            found = read_exit(self._end, timeout)
-            if found is not None and found.signal is not None and self._counter.ran_out():
-                found = dataclasses.replace(found, out_of_memory=True)
-            self._exit = found
-        return self._exit
-
-    def begin_cell(self) -> None:
-        self._counter.begin_cell()
-
-    def counted(self) -> Counted:
-        return self._counter.counted()
-
-    def cpu_seconds(self) -> float | None:
-        counted = self._counter.cpu_seconds()
-        return cpu_seconds(self._pid) if counted is None else counted
 
     def close(self) -> None:
         if self._closed:

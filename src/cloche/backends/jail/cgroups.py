@@ -193,6 +193,7 @@ class Meter:
 
     @property
     def version(self) -> int:
+        """Of the interface: 1 or 2."""
         return self.trees[0].version
 
     def open(self, *, try_out: bool = True) -> None:

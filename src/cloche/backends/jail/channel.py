@@ -7,16 +7,14 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.ends import Ends, process_of, read_exit
+from cloche.backends.counted_worker import CountedWorker
+from cloche.backends.jail.ends import Ends, process_of
 from cloche.backends.jail.gauges import CellCounter
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
-from cloche.session.channel import Channel, Counted, Exit
-from cloche.session.processes import cpu_seconds
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class JailChannel(Channel):
+class JailChannel(CountedWorker):
     """One worker in a seat."""
 
     def __init__(self, seat: Seat, ends: Ends, approver: Seat) -> None:
@@ -48,7 +46,6 @@ class JailChannel(Channel):
         os.set_blocking(self._end, False)
         self._owner = os.getpid()
         self._closed = False
-        self._exit: Exit | None = None
         self._ticket: Ticket | None = None
         self._handle = -1
         self._pid: int | None = None
@@ -160,30 +157,6 @@ class JailChannel(Channel):
     def exit_pipe(self) -> int:
         """On which the worker's end is told, once."""
         return self._end
-
-    def watch_exit(self) -> int | None:
-        return self._end
-
-    def reap(self, timeout: float) -> Exit | None:
-        if self._exit is None:
-            found = read_exit(self._end, timeout)
-            if found is not None and found.signal is not None and self._counter.ran_out():
-                found = replace(found, out_of_memory=True)
-            self._exit = found
-        return self._exit
-
-    # -- what was used -------------------------------------------------------------------------
-
-    def begin_cell(self) -> None:
-        self._counter.begin_cell()
-
-    def counted(self) -> Counted:
-        return self._counter.counted()
-
-    def cpu_seconds(self) -> float | None:
-        """Of all processes of the session where they are counted, else of the worker."""
-        counted = self._counter.cpu_seconds()
-        return cpu_seconds(self.pid) if counted is None else counted
 
     def close(self) -> None:
         if self._closed:
