@@ -11,7 +11,8 @@ import click
 import pytest
 from tests.cli.command import Cloche
 
-from cloche import __version__
+from cloche import IsolationError, __version__
+from cloche.cli.failure import as_data
 from cloche.cli.group import COMMANDS, invoke, root
 
 
@@ -95,3 +96,11 @@ def test_what_the_machine_refuses_is_told_with_what_to_look_at(
     monkeypatch.setattr(root, "invoke", refuse)
     assert invoke(["config"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith(remedy)
+
+
+def test_arguments_of_python_in_a_remedy_are_shown_as_the_options_that_they_are_here() -> None:
+    remedy = "say so: minimum_isolation='process', or backend='native'; or pass python=/path/to/python3 (3.8 or later)"
+    said = as_data(IsolationError("no backend reaches it", remedy=remedy))["remedy"]
+    assert (
+        said == "say so: --min-isolation process, or --backend native; or pass --python /path/to/python3 (3.8 or later)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from cloche.cli.terminal import Terminal, write_json
@@ -14,6 +15,8 @@ USER_ERROR = 1
 CODE_FAILED = 2
 INTERRUPTED = 130
 READER_GONE = 141
+_OPTIONS = {"backend": "--backend", "minimum_isolation": "--min-isolation", "python": "--python"}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})='?([\w/.-]+)'?")
 
 
 def exit_code_for(exc: ClocheError) -> int:
@@ -28,6 +31,11 @@ def exit_code_of(result: SandboxResult) -> int:
     return INTERRUPTED if result.outcome == "cancelled" else CODE_FAILED
 
 
+def _as_typed(remedy: str | None) -> str | None:
+    """Arguments of `create_sandbox` as the options that they are here."""
+    return remedy and _ARGUMENT.sub(lambda found: f"{_OPTIONS[found[1]]} {found[2]}", remedy)
+
+
 def as_data(exc: ClocheError) -> dict[str, Any]:
     """An error in place of a result; `success` and `error` mean the same as there."""
     return {
@@ -35,7 +43,7 @@ def as_data(exc: ClocheError) -> dict[str, Any]:
         "error": exc.message,
         "error_code": exc.code,
         "cause": exc.cause,
-        "remedy": exc.remedy,
+        "remedy": _as_typed(exc.remedy),
     }
 
 
@@ -45,7 +53,7 @@ def lines_of(exc: ClocheError) -> list[str]:
     if exc.cause:
         lines.append(f"  why: {exc.cause}")
     if exc.remedy:
-        lines.append(f"  remedy: {exc.remedy}")
+        lines.append(f"  remedy: {_as_typed(exc.remedy)}")
     return lines
 
 

@@ -38,6 +38,7 @@ CREATE INDEX by_expiry ON entries (expires) WHERE expires IS NOT NULL;
 """
 _COLUMNS = "key, owner, version, size, sha256, written, expires"
 _ROWS, _LOCK = "entries.sqlite", "opening.lock"
+_ELSEWHERE = "name a folder where you may write: CLOCHE_STATE_DIR, or CLOCHE_STORE=sqlite:///FOLDER"
 _MAKE_ROOM = "make room on the disk, or delete entries"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PATIENCE = 30.0
@@ -297,7 +298,7 @@ class EmbeddedStore(Store):
         except OSError as exc:
             full = exc.errno in _FULL
             raise StoreError(
-                f"{self.url} cannot be used", cause=str(exc), remedy=_MAKE_ROOM if full else None
+                f"{self.url} cannot be used", cause=str(exc), remedy=_MAKE_ROOM if full else _ELSEWHERE
             ) from None
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _FIRST = 3
-_OUT_OF_THE_WAY = 64
 
 
 class Child:
@@ -32,7 +31,8 @@ class Child:
     ) -> None:
         """`descriptors` are its 3, 4, ...; `stderr`: it may complain where we do. It has a session of its own."""
         given = [*descriptors] if stdin is None else [*descriptors, stdin]
-        moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for number in given]
+        beyond = _FIRST + len(given)  # the numbers that they are to have there
+        moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, beyond) for number in given]
         actions: list[tuple[Any, ...]] = [
             (os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_RDWR, 0) for number in ((0, 1) if stderr else (0, 1, 2))
         ]
