@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from cloche.errors import (
     SessionLostError,
     UnknownSessionError,
 )
-from cloche.pool import BlockingPool, OwnerQuota, Pool, PooledSession, PoolLimits
+from cloche.pool import BlockingPool, BlockingSession, OwnerQuota, Pool, PooledSession, PoolLimits
 from cloche.pool.fair_queue import FairQueue
 from cloche.pool.processors import Processors
 
@@ -468,3 +469,25 @@ def test_threads_can_use_a_pool() -> None:
             assert pool.stats()["live"] == 1
         assert pool.run("bob", "6 * 7").value == "42"
         assert pool.stats()["sessions"] == 0
+
+
+OF_THE_POOL = {"pool", "order", "sandbox", "calls", "used_at", "kept", "unkeepable", "gate", "turn", "charge"}
+"""What a pooled session has for the pool, and for whoever drives its sandbox."""
+
+
+def test_a_session_for_threads_has_all_that_a_pooled_one_has_for_its_owner() -> None:
+    theirs = {name for name in dir(PooledSession) if not name.startswith("_")} - OF_THE_POOL
+    assert {name for name in dir(BlockingSession) if not name.startswith("_")} == theirs
+    for name in theirs:
+        if callable(method := getattr(PooledSession, name)):
+            wanted, given = (inspect.signature(one).parameters for one in (method, getattr(BlockingSession, name)))
+            assert dict(given) == dict(wanted), name
+
+
+def test_branches_of_a_session_for_threads_are_such_sessions() -> None:
+    with BlockingPool(config={"backend": "jail"}) as pool, pool.open("alice") as session:
+        session.execute("x = 1").check()
+        first, second = session.fork_many(2)
+        first.set_variable("x", 2)
+        assert [one.get_variable("x") for one in (session, first, second)] == [1, 2, 1]
+        assert {one.owner for one in (first, second)} == {"alice"}

@@ -6,6 +6,6 @@ from cloche.pool.accounts import OwnerQuota
 from cloche.pool.limits import PoolLimits
 from cloche.pool.pool import Pool
 from cloche.pool.session import PooledSession
-from cloche.pool.sync import BlockingPool
+from cloche.pool.sync import BlockingPool, BlockingSession
 
-__all__ = ["BlockingPool", "OwnerQuota", "Pool", "PoolLimits", "PooledSession"]
+__all__ = ["BlockingPool", "BlockingSession", "OwnerQuota", "Pool", "PoolLimits", "PooledSession"]

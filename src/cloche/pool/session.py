@@ -108,7 +108,13 @@ class PooledSession:
 
     # -- the contract --------------------------------------------------------------------------
 
-    async def execute(self, code: str, *, timeout_ms: int | None = None, on_output: Any = None) -> SandboxResult:
+    async def execute(
+        self,
+        code: str,
+        *,
+        timeout_ms: int | None = None,
+        on_output: Callable[[str, str], object] | None = None,
+    ) -> SandboxResult:
         """Run a cell, when it is this owner's turn."""
         async with self.turn() as sandbox:
             result = await sandbox.execute(code, timeout_ms=timeout_ms, on_output=on_output)

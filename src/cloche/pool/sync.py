@@ -4,44 +4,164 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from cloche.pool.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+    from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
     from typing import Self
 
     from cloche.config import SandboxConfig
+    from cloche.isolation import Isolation
     from cloche.pool.accounts import OwnerQuota
     from cloche.pool.limits import PoolLimits
-    from cloche.pool.session import PooledSession
+    from cloche.pool.session import PooledSession, State
     from cloche.result import SandboxResult
+    from cloche.session.workspace import FileInfo
+    from cloche.snapshot import Skipped, Snapshot
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class BlockingSession:
-    """A session of a `BlockingPool`: every coroutine of `PooledSession` as a plain method."""
+    """A session of a `BlockingPool`: a `PooledSession` whose methods wait for their results."""
 
     def __init__(self, session: PooledSession, portal: BlockingPortal) -> None:
         self._session = session
         self._portal = portal
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._session, name)
-        return partial(self._call, found) if callable(found) else found
+    @property
+    def id(self) -> str:
+        """By which the pool finds it."""
+        return self._session.id
 
-    def _call(self, method: Any, *args: Any, **options: Any) -> Any:
-        async def work() -> Any:
-            given = method(*args, **options)
-            return await given if hasattr(given, "__await__") else given
+    @property
+    def key(self) -> str:
+        """Whoever shows it may take the session up again."""
+        return self._session.key
 
-        value = self._portal.call(work)
-        if method.__name__ == "fork_many":
-            return [BlockingSession(branch, self._portal) for branch in value]
-        return value
+    @property
+    def owner(self) -> str:
+        """Whose it is."""
+        return self._session.owner
+
+    @property
+    def state(self) -> State:
+        """Whether it lives, is set aside, or has ended."""
+        return self._session.state
+
+    @property
+    def why(self) -> str:
+        """Why it is not live any more."""
+        return self._session.why
+
+    @property
+    def expires_at(self) -> float:
+        """When its lifetime ends, by `time.monotonic()`."""
+        return self._session.expires_at
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since it was last used."""
+        return self._session.idle_seconds
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The tier of the wall around it; None while it is set aside."""
+        return self._session.isolation
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What its wall can do beyond the common contract."""
+        return self._session.capabilities
+
+    def execute(
+        self, code: str, *, timeout_ms: int | None = None, on_output: Callable[[str, str], object] | None = None
+    ) -> SandboxResult:
+        """Run a cell, when it is this owner's turn."""
+        return self._wait(self._session.execute, code, timeout_ms=timeout_ms, on_output=on_output)
+
+    def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
+        """Bind `context`."""
+        self._wait(self._session.initialize, context, timeout_ms=timeout_ms)
+
+    def validate_code(self, code: str, *, timeout_ms: int | None = None) -> bool:
+        """Whether `code` compiles with the guest's grammar."""
+        return self._wait(self._session.validate_code, code, timeout_ms=timeout_ms)
+
+    def get_variable(self, name: str, default: Any = None, *, timeout_ms: int | None = None) -> Any:
+        """The value of a variable as plain data."""
+        return self._wait(self._session.get_variable, name, default, timeout_ms=timeout_ms)
+
+    def set_variable(self, name: str, value: Any, *, timeout_ms: int | None = None) -> None:
+        """Bind a variable to plain data."""
+        self._wait(self._session.set_variable, name, value, timeout_ms=timeout_ms)
+
+    def list_variables(self, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Names of the variables and of their types."""
+        return self._wait(self._session.list_variables, timeout_ms=timeout_ms)
+
+    def complete(self, text: str, *, timeout_ms: int | None = None) -> list[str]:
+        """Completions of a dotted name."""
+        return self._wait(self._session.complete, text, timeout_ms=timeout_ms)
+
+    def put_file(self, path: str | os.PathLike[str], data: bytes | str, *, timeout_ms: int | None = None) -> None:
+        """Write a file into the workspace."""
+        self._wait(self._session.put_file, path, data, timeout_ms=timeout_ms)
+
+    def get_file(self, path: str | os.PathLike[str], *, timeout_ms: int | None = None) -> bytes:
+        """Read a file of the workspace."""
+        return self._wait(self._session.get_file, path, timeout_ms=timeout_ms)
+
+    def list_files(self, *, timeout_ms: int | None = None) -> list[FileInfo]:
+        """Plain files of the workspace."""
+        return self._wait(self._session.list_files, timeout_ms=timeout_ms)
+
+    def snapshot(self, *, timeout_ms: int | None = None) -> Snapshot:
+        """Save the variables."""
+        return self._wait(self._session.snapshot, timeout_ms=timeout_ms)
+
+    def restore(self, snapshot: Snapshot | bytes, *, timeout_ms: int | None = None) -> tuple[Skipped, ...]:
+        """Put saved variables back."""
+        return self._wait(self._session.restore, snapshot, timeout_ms=timeout_ms)
+
+    def reset(self, *, timeout_ms: int | None = None) -> None:
+        """Empty namespace and workspace."""
+        self._wait(self._session.reset, timeout_ms=timeout_ms)
+
+    def savepoint(self, *, timeout_ms: int | None = None) -> None:
+        """Mark the state."""
+        self._wait(self._session.savepoint, timeout_ms=timeout_ms)
+
+    def undo(self, *, timeout_ms: int | None = None) -> None:
+        """Return to the last savepoint."""
+        self._wait(self._session.undo, timeout_ms=timeout_ms)
+
+    def fork_many(self, n: int, *, timeout_ms: int | None = None) -> list[BlockingSession]:
+        """Branches, each a session of this owner with a place of its own; all or none."""
+        branches = self._wait(self._session.fork_many, n, timeout_ms=timeout_ms)
+        return [BlockingSession(branch, self._portal) for branch in branches]
+
+    def cancel(self) -> None:
+        """Stop the running cell. From any thread."""
+        self._portal.call(self._session.cancel)
+
+    def extend(self) -> None:
+        """Count as used now."""
+        self._portal.call(self._session.extend)
+
+    def close(self, why: str = "it was closed by its owner") -> None:
+        """End it. Idempotent."""
+        self._wait(self._session.close, why)
+
+    def _wait(self, method: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
+        return self._portal.call(partial(method, *args, **options))
 
     def __enter__(self) -> Self:
         return self
