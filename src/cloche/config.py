@@ -16,6 +16,8 @@ from cloche.policy import ExecutionPolicy, refuse_unknown
 FILE_NAMES = ("cloche.toml", "pyproject.toml")
 CONFIG_VARIABLE = "CLOCHE_CONFIG"
 PREFIX = "CLOCHE_"
+_ALIKE = 0.88
+"""How much a name must be like that of a setting to be taken for a slip of the pen."""
 
 _ALIASES = {"timeout": "timeout_ms", "memory": "memory_bytes"}
 _OWN = ("backend", "workspace", "python", "policy")
@@ -107,7 +109,11 @@ def find_config_file(start: Path | None = None, environ: Mapping[str, str] | Non
     if named:
         path = Path(named)
         if not path.is_file():
-            raise PolicyError(f"{CONFIG_VARIABLE} names {named}, which is not a file", field=CONFIG_VARIABLE)
+            raise PolicyError(
+                f"{CONFIG_VARIABLE} names {named}, which is not a file",
+                field=CONFIG_VARIABLE,
+                remedy=f"correct it, or unset {CONFIG_VARIABLE}",
+            )
         return path
     try:
         folder = os.path.abspath(start) if start is not None else os.getcwd()
@@ -133,7 +139,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as exc:
-        raise PolicyError(f"cannot read {path}: {exc}", remedy="correct the file, or unset CLOCHE_CONFIG") from None
+        elsewhere = f", or unset {CONFIG_VARIABLE}" if os.environ.get(CONFIG_VARIABLE) == str(path) else ""
+        raise PolicyError(f"cannot read {path}: {exc}", remedy=f"correct the file{elsewhere}") from None
     if path.name == FILE_NAMES[1]:
         data = data.get("tool", {}).get("cloche", {})
     return data
@@ -164,9 +171,23 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     for key in [key for key in environ if key.startswith(PREFIX)]:
         name, text = key[len(PREFIX) :].lower(), environ[key]
         known = name in ExecutionPolicy.field_names() or name in _OWN or name in _ALIASES
-        if known and name not in ("policy", "environment", "mounts"):
+        if not known:
+            _refuse_misspelt(key)
+        elif name not in ("policy", "environment", "mounts"):
             found[name] = text if name in _OWN else _parse(key, text)
     return found
+
+
+def _refuse_misspelt(key: str) -> None:
+    """A limit that was meant must not be missing. What is like no setting is somebody else's affair."""
+    import difflib
+
+    known = [PREFIX + name.upper() for name in (*ExecutionPolicy.field_names(), *_OWN, *_ALIASES)]
+    near = difflib.get_close_matches(key, known, n=1, cutoff=_ALIKE)
+    if near:
+        raise PolicyError(
+            f"{key} is no setting; did you mean {near[0]}?", field=key, remedy="cloche config shows all settings"
+        )
 
 
 def _parse(key: str, text: str) -> Any:
@@ -181,6 +202,8 @@ def _parse(key: str, text: str) -> Any:
         return None
     if re.fullmatch(r"[+-]?\d[\d_]*", word):
         return int(word)
+    if key == PREFIX + "CPUS" and re.fullmatch(r"[+]?\d*\.\d+", word):
+        return float(word)
     if key == PREFIX + "MINIMUM_ISOLATION":
         return word
     raise PolicyError(f"{key}={text!r} is not a number, true, false or none", field=key)

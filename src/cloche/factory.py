@@ -284,7 +284,13 @@ def _settle(
     if settings.python is not None:
         options["python"] = settings.python
     name = settings.backend or "auto"
-    chosen = choose_backend(settings.policy, options)[0] if name == "auto" else find_backend(name)
+    try:
+        chosen = choose_backend(settings.policy, options)[0] if name == "auto" else find_backend(name)
+    except UnknownBackendError as exc:
+        if not isinstance(backend, Unset) or config is not None:
+            raise
+        where = "the configuration names it: cloche config shows where"
+        raise UnknownBackendError(exc.message, cause=where, remedy=exc.remedy) from None
     if "python" in options and "python" not in chosen.options:
         options.pop("python")
     refuse_unknown(options, (*chosen.options, *names), f"option of the {chosen.name} backend")

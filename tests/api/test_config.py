@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from cloche import ExecutionPolicy, Isolation, PolicyError, SandboxConfig, create_sandbox, load_config
+from cloche import (
+    ExecutionPolicy,
+    Isolation,
+    PolicyError,
+    SandboxConfig,
+    UnknownBackendError,
+    create_sandbox,
+    load_config,
+)
 from cloche.config import find_config_file
 
 
@@ -167,7 +175,7 @@ def test_a_folder_that_was_removed_under_us_has_no_file(tmp_path, monkeypatch):
         ("NETWORK", "TRUE", "network", True), ("MEMORY", "100_000_000", "memory_bytes", 100_000_000),
         ("MINIMUM_ISOLATION", "Process", "minimum_isolation", Isolation.PROCESS),
         ("FUEL_BUDGET", "", "fuel_budget", None), ("PRELOAD", "numpy, os.path", "preload", ("numpy", "os.path")),
-        ("PRELOAD", "none", "preload", ()),
+        ("PRELOAD", "none", "preload", ()), ("CPUS", "0.5", "cpus", 0.5),
     ],
 )  # fmt: skip
 def test_a_variable_sets_a_field(name, text, field, value):
@@ -182,6 +190,24 @@ def test_a_bad_variable_is_refused_by_its_name(name, text):
     with pytest.raises(PolicyError) as caught:
         load_config(environ={f"CLOCHE_{name}": text})
     assert name.lower() in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("TIMOUT_MS", "TIMEOUT_MS"), ("MEMORY_BYTE", "MEMORY_BYTES"), ("BACKND", "BACKEND")]
+)
+def test_a_misspelt_variable_is_refused_with_the_nearest_setting(name, near):
+    with pytest.raises(PolicyError, match=f"did you mean CLOCHE_{near}"):
+        load_config(environ={f"CLOCHE_{name}": "1"})
+
+
+def test_a_backend_that_the_configuration_misnames_is_told_from_one_that_was_passed(monkeypatch):
+    monkeypatch.setenv("CLOCHE_BACKEND", "jial")
+    with pytest.raises(UnknownBackendError) as caught:
+        create_sandbox()
+    assert "cloche config" in str(caught.value.cause)
+    with pytest.raises(UnknownBackendError) as caught:
+        create_sandbox(backend="nativ")
+    assert caught.value.cause is None
 
 
 def test_variables_that_are_no_settings_are_left_alone():
