@@ -377,3 +377,23 @@ def test_preloaded_modules_leave_no_files(confined: Confined, tmp_path: Path) ->
 
     wait_until(imported)
     assert set(Path(tempfile.gettempdir()).glob("cloche-imports-*")) <= before
+
+
+def test_sessions_start_again_after_their_folder_was_cleared_away(confined: Confined) -> None:
+    with confined() as sandbox:
+        sandbox.execute("1").check()
+        shutil.rmtree(os.environ["CLOCHE_SESSIONS_DIR"])
+        with confined() as later:
+            assert value(later, "open('x', 'w').write('1')") == "1"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user needs no rights over others")
+def test_a_root_whose_namespace_knows_no_other_user_is_told(python: str) -> None:
+    code = f"import cloche\ntry:\n    cloche.create_sandbox(backend='jail', python={python!r}).execute('1')\n"
+    code += "except cloche.StartError as error:\n    print(error)"
+    run = subprocess.run(
+        ["unshare", "--user", "--map-root-user", sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(SOURCES)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "knows no other user" in run.stdout, run.stderr
+    assert "remedy: run as an ordinary user" in run.stdout

@@ -46,7 +46,16 @@ class Ground:
         for folder in (self._path.parents[1], self._path.parent, self._path):
             folder.chmod(PASSABLE)
         for folder in (self.workspace.root, self._path / "home", self._path / "home" / "tmp"):
-            os.chown(folder, *user, follow_symlinks=False)
+            try:
+                os.chown(folder, *user, follow_symlinks=False)
+            except OSError as exc:
+                raise StartError(
+                    "the session's folders cannot be given to the guest's user",
+                    cause=f"this root may not give files to others ({exc.strerror}): its user namespace knows no"
+                    " other user, or it lacks CAP_CHOWN",
+                    remedy="run as an ordinary user, or map more users into the namespace; or backend='native', which"
+                    " is no boundary",
+                ) from None
 
     @property
     def folders(self) -> list[str]:
@@ -82,7 +91,7 @@ class Grounds:
 
     def _open(self) -> Path:
         place = sessions_dir()
-        if self._base is None or self._base.parent != place:
+        if self._base is None or self._base.parent != place or not self._base.is_dir():  # cleared away: anew
             self._close()
             base = place / str(Host.here())
             upkeep.tell(str(base))
