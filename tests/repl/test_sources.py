@@ -11,6 +11,7 @@ from cloche.repl import looking
 from cloche.repl.searching import Text
 from cloche.repl.sources import Sources, as_text
 from cloche.repl.turn import OpenTurn
+from cloche.session.workspace import Workspace
 from cloche_guest.values import RemoteObject
 
 
@@ -100,6 +101,32 @@ def test_a_file_that_changes_is_read_again(sources, root):
     assert sources.find("deep/more.txt").text == "other text"
 
 
+def test_a_file_that_has_only_just_changed_is_not_kept(sources, root):
+    (root / "new.txt").write_text("a second change may carry the same time")
+    sources.find("new.txt")
+    assert not sources._files
+
+
+def test_what_is_known_of_a_file_of_the_workspace_is_known_without_reading_it(sources, tmp_path, monkeypatch):
+    workspace = Workspace(tmp_path, private=False)
+    sources.workspace = lambda: workspace
+    monkeypatch.setattr(Workspace, "read", lambda *_: pytest.fail("read"))
+    (tmp_path / "giant").touch()
+    os.truncate(tmp_path / "giant", 1 << 40)
+    assert looking.file_info(sources, "giant")["size"] == 1 << 40
+    assert sources.knows("giant")
+
+
+def test_a_file_of_the_workspace_is_read_once_while_it_does_not_change(sources, tmp_path, monkeypatch):
+    workspace = Workspace(tmp_path, private=False)
+    sources.workspace = lambda: workspace
+    monkeypatch.setattr("cloche.repl.sources.CLOCK_GRAIN", 0)
+    (tmp_path / "a.txt").write_text("one")
+    assert sources.find("a.txt") is sources.find("./a.txt")
+    (tmp_path / "a.txt").write_text("other")
+    assert sources.find("a.txt").text == "other"
+
+
 def test_grep_takes_both_orders_when_only_one_names_a_text(sources):
     assert [hit["text"] for hit in looking.grep(sources, 100, None, "out", "out:3")["hits"]] == ["output"]
     assert [hit["text"] for hit in looking.grep(sources, 100, None, "out:3", "out")["hits"]] == ["output"]
@@ -175,6 +202,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_within_bounds_and_not_kept(s
 
 def test_what_is_kept_of_files_is_bounded(sources, root, monkeypatch):
     monkeypatch.setattr("cloche.repl.sources.KEPT_BYTES", 100)
+    monkeypatch.setattr("cloche.repl.sources.CLOCK_GRAIN", 0)
     for number in range(5):
         (root / f"{number}.txt").write_text("x" * 60)
         sources.find(f"{number}.txt")
@@ -238,6 +266,11 @@ def test_files_of_the_workspace_are_seen_by_the_paths_that_the_code_gives_them()
             "print(file_info('d/a.txt')['size'], grep('side', 'd/a.txt'))"
         )
         assert result.output == "inside lines\na.txt (12 bytes) d/\n12 1: inside"
+        empty = env.execute(
+            "os.mkdir('e'); print(list_dir('e'), file_info('e')['type'], list_dir('d/../e'))\npeek('e')"
+        )
+        assert empty.output.startswith("empty folder empty\n")
+        assert "'e' is not a plain file" in empty.output
 
 
 def test_a_link_in_the_workspace_does_not_lead_out():

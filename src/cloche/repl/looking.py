@@ -136,13 +136,12 @@ def cuts(text: str, n_chunks: Any = 4, overlap: Any = 200) -> list[tuple[int, in
 def list_dir(sources: Sources, path: Any = ".") -> dict[str, Any]:
     """What is in a folder of the workspace or under a root; folders first. Without a path, the roots as well."""
     inside = sources.workspace_path(path)
-    if inside is not None:
-        found = _workspace_entries(sources, inside)
-        if os.path.normpath(inside or ".") == ".":
-            found += [{"name": root, "path": root, "is_dir": True, "size": None} for root in sources.roots.folders]
-            return {"total": len(found), "entries": found[:MOST_ENTRIES]}
-        if found:
-            return {"total": len(found), "entries": found[:MOST_ENTRIES]}
+    found = None if inside is None else _workspace_entries(sources, inside)
+    if inside == ".":
+        found = found or []
+        found += [{"name": root, "path": root, "is_dir": True, "size": None} for root in sources.roots.folders]
+    if found is not None:
+        return {"total": len(found), "entries": found[:MOST_ENTRIES]}
     real = sources.roots.resolve(path)
     try:
         descriptor = sources.roots.open(real)
@@ -159,37 +158,49 @@ def list_dir(sources: Sources, path: Any = ".") -> dict[str, Any]:
 
 def file_info(sources: Sources, path: Any) -> dict[str, Any]:
     """What is known of a file of the workspace, or of a file or folder under a root."""
-    inside = sources.in_workspace(path)
+    inside = sources.workspace_status(path)
     if inside is not None:
-        return {"path": path, "type": "file", "size": len(inside), "extension": os.path.splitext(path)[1]}
+        return _information(path, inside)
     real = sources.roots.resolve(path)
     try:
-        status = os.stat(real, follow_symlinks=False)
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-    except (OSError, OverflowError, ValueError) as exc:
+        return _information(path, os.stat(real, follow_symlinks=False))
+    except OSError as exc:
         raise LookError(f"{path!r:.200} cannot be looked at", cause=str(exc)[:200]) from None
+
+
+def _information(path: str, status: os.stat_result) -> dict[str, Any]:
     kinds = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}
+    try:
+        changed = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # a file may say that it is from any year
+        changed = None
     return {
         "path": path,
         "type": kinds.get(stat.S_IFMT(status.st_mode), "other"),
         "size": status.st_size,
-        "modified": changed.isoformat(timespec="seconds"),
-        "extension": os.path.splitext(real)[1],
+        "modified": changed,
+        "extension": os.path.splitext(path)[1],
     }
 
 
-def _workspace_entries(sources: Sources, folder: str) -> list[dict[str, Any]]:
-    """Names directly in a folder of the session."""
+def _workspace_entries(sources: Sources, folder: str) -> list[dict[str, Any]] | None:
+    """Names directly in a folder of the session; None for what is no folder there."""
     assert sources.workspace is not None
-    start = os.path.normpath(folder or ".")
-    prefix = "" if start == "." else start + "/"
-    found: dict[str, dict[str, Any]] = {}
-    for file in sources.workspace().list():
-        if file.path.startswith(prefix):
-            name, deeper, _ = file.path[len(prefix) :].partition("/")
-            entry = {"name": name, "path": prefix + name, "is_dir": bool(deeper), "size": None if deeper else file.size}
-            found.setdefault(name, entry)
-    return sorted(found.values(), key=lambda entry: (not entry["is_dir"], entry["name"]))
+    prefix = "" if folder == "." else folder + "/"
+    try:
+        listed = sources.workspace().entries(prefix.rstrip("/"))
+    except OSError:
+        return None
+    found = []
+    for name, status in listed:
+        is_dir = stat.S_ISDIR(status.st_mode)
+        found.append(_described_entry(name, prefix + name, is_dir, None if is_dir else status.st_size))
+    return sorted(found, key=lambda entry: (not entry["is_dir"], entry["name"]))
+
+
+def _described_entry(name: str, path: str, is_dir: bool, size: int | None) -> dict[str, Any]:
+    shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"name": shown, "path": path, "is_dir": is_dir, "size": size}
 
 
 def _entry(folder: str, entry: os.DirEntry[str]) -> dict[str, Any]:
@@ -198,8 +209,7 @@ def _entry(folder: str, entry: os.DirEntry[str]) -> dict[str, Any]:
         size = None if is_dir else entry.stat(follow_symlinks=False).st_size
     except OSError:
         size = None
-    name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return {"name": name, "path": os.path.join(folder, entry.name), "is_dir": is_dir, "size": size}
+    return _described_entry(entry.name, os.path.join(folder, entry.name), is_dir, size)
 
 
 def _line_range(lines: Any) -> tuple[int, int]:

@@ -8,7 +8,8 @@ import os
 import re
 import stat
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cloche.errors import SourceError, WorkspaceFileError
 from cloche.repl.redaction import Place, cut_out, find_private_keys, mask
@@ -27,8 +28,10 @@ CONTEXT = "context"
 GUEST_WORKSPACE = "/app"
 HANDLE = re.compile(r"out:(\d{1,9})")
 MOST_OF_A_FILE = 1 << 30
+CLOCK_GRAIN = 50_000_000  # ns; coarser than any file system's clock here
 KEPT, KEPT_BYTES = 8, 1 << 28
 """Files whose text is kept while they do not change, and how much of it at most."""
+Mark: TypeAlias = tuple[int, int, int, int]
 
 
 class Source:
@@ -107,7 +110,7 @@ class Sources:
         self._number_of = number_of
         self._lock = threading.Lock()  # for what is kept
         self._context: Source | None = None
-        self._files: dict[str, tuple[tuple[int, int], Source]] = {}
+        self._files: dict[str, tuple[Mark, Source]] = {}
 
     def set_context(self, context: Any) -> None:
         """The text that is meant when none is named."""
@@ -141,8 +144,10 @@ class Sources:
         number = self._output_number(name)
         if number is not None:
             return self._output(name, number)
-        inside = self.in_workspace(name)
-        return self._file(name) if inside is None else self._source(name, text_of(inside))
+        status = self.workspace_status(name)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            return self._file(name, also_there=status is not None)
+        return self._workspace_file(name, status)
 
     def knows(self, name: Any) -> bool:
         """Whether this is the name of a text."""
@@ -151,7 +156,8 @@ class Sources:
         if self.is_handle(name):
             return True
         try:
-            if self.in_workspace(name) is not None:
+            status = self.workspace_status(name)
+            if status is not None and stat.S_ISREG(status.st_mode):
                 return True
             return os.path.isfile(self.roots.resolve(name))
         except SourceError:
@@ -166,24 +172,46 @@ class Sources:
         handle = HANDLE.fullmatch(name)
         return int(handle[1]) if handle else self._number_of(name)
 
-    def in_workspace(self, path: Any) -> bytes | None:
-        """A file of the session, by the path that the code inside gives it; None when there is none."""
+    def workspace_status(self, path: Any) -> os.stat_result | None:
+        """Of something in the session, by the path that the code inside gives it; None when there is none."""
         relative = self.workspace_path(path)
         if relative is None or self.workspace is None:
             return None
         try:
-            return self.workspace().read(relative, MOST_OF_A_FILE)
+            return self.workspace().status(relative)
         except WorkspaceFileError:
             return None
 
     def workspace_path(self, path: Any) -> str | None:
-        """A path relative to the workspace; None when it leads elsewhere."""
+        """A path relative to the workspace, "." for itself; None when it leads elsewhere."""
         if self.workspace is None or not is_path(path):
             return None
+        relative = None if path.startswith("/") else path
         for base in (GUEST_WORKSPACE, str(self.workspace().root)):
             if path == base or path.startswith(base + "/"):
-                return path[len(base) + 1 :]
-        return None if path.startswith("/") else path
+                relative = path[len(base) + 1 :]
+        if relative is None:
+            return None
+        relative = os.path.normpath(relative or ".")  # no link is followed there, so that this is what it says
+        return None if relative.split("/")[0] == ".." else relative
+
+    def _workspace_file(self, name: str, status: os.stat_result) -> Source:
+        assert self.workspace is not None
+        relative, mark = self.workspace_path(name) or "", _mark(status)
+        # A name that no file under a root has.
+        key = f"workspace:{relative}"
+        kept = self._kept(key, mark)
+        if kept is not None:
+            return kept
+        try:
+            data = self.workspace().read(relative, MOST_OF_A_FILE)
+        except WorkspaceFileError as exc:
+            raise SourceError(f"{name!r:.200} cannot be read", cause=str(exc)[:200]) from None
+        source = self._source(name, text_of(data))
+        after = self.workspace_status(name)
+        if after is not None and _mark(after) == mark:
+            self._keep(key, mark, source)
+        return source
 
     def _output(self, name: str, number: int) -> Source:
         text = self._stored(number)
@@ -194,22 +222,26 @@ class Sources:
     def _source(self, name: str, text: str) -> Source:
         return Source(name, text, masked=self._masked)
 
-    def _file(self, name: str) -> Source:
-        path = self.roots.resolve(name)
+    def _file(self, name: str, *, also_there: bool) -> Source:
+        try:
+            path = self.roots.resolve(name)
+        except SourceError:
+            if also_there:
+                raise SourceError(f"{name!r:.200} is not a plain file", remedy="list_dir(path) shows folders") from None
+            raise
         try:
             with open(path, "rb", opener=lambda *_: self.roots.open(path)) as handle:
                 status = os.fstat(handle.fileno())
                 if not stat.S_ISREG(status.st_mode):
                     raise SourceError(f"{name!r:.200} is not a plain file")
-                mark = (status.st_mtime_ns, status.st_size)
-                with self._lock:
-                    kept = self._files.get(path)
-                if kept is not None and kept[0] == mark:
-                    return kept[1]
+                mark = _mark(status)
+                kept = self._kept(path, mark)
+                if kept is not None:
+                    return kept
                 data = handle.read(MOST_OF_A_FILE + 1)  # it may grow meanwhile, or have no size at all
                 if len(data) > MOST_OF_A_FILE:
                     raise SourceError(f"{name!r:.200} has more than the {MOST_OF_A_FILE} bytes that can be looked at")
-                whole = mark[1] == len(data) and os.fstat(handle.fileno()).st_mtime_ns == mark[0]
+                whole = status.st_size == len(data) and _mark(os.fstat(handle.fileno())) == mark
         except OSError as exc:
             raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
         source = self._source(name, text_of(data))
@@ -217,12 +249,24 @@ class Sources:
             self._keep(path, mark, source)
         return source
 
-    def _keep(self, path: str, mark: tuple[int, int], source: Source) -> None:
+    def _kept(self, path: str, mark: Mark) -> Source | None:
+        with self._lock:
+            kept = self._files.get(path)
+        return kept[1] if kept is not None and kept[0] == mark else None
+
+    def _keep(self, path: str, mark: Mark, source: Source) -> None:
+        if time.time_ns() - max(mark[:2]) < CLOCK_GRAIN:
+            return  # a second change may carry the same time
         with self._lock:
             self._files.pop(path, None)
             self._files[path] = (mark, source)
-            while len(self._files) > KEPT or sum(size for (_, size), _ in self._files.values()) > KEPT_BYTES:
+            while len(self._files) > KEPT or sum(mark[2] for mark, _ in self._files.values()) > KEPT_BYTES:
                 del self._files[next(iter(self._files))]
+
+
+def _mark(status: os.stat_result) -> Mark:
+    """Changes with a file."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def text_of(data: bytes) -> str:

@@ -11,6 +11,7 @@ import stat
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -196,6 +197,14 @@ class Workspace:
             raise WorkspaceFileError(f"{path} grew over the limit of {limit} bytes while it was read")
         return b"".join(parts)
 
+    def status(self, path: str) -> os.stat_result:
+        """Of a file, a folder or a link, which is not followed."""
+        with self._parent(path) as (folder, name):
+            try:
+                return os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except OSError as exc:
+                raise refusal(path, exc) from None
+
     @staticmethod
     def _open(folder: int, name: str, path: str) -> int:
         try:
@@ -290,6 +299,15 @@ class Workspace:
             if stat.S_ISREG(status.st_mode):
                 files.append(FileInfo(path, status.st_size))
         return files
+
+    def entries(self, folder: str) -> tuple[tuple[str, os.stat_result], ...]:
+        """Names in a folder ("" for the workspace itself), each with what is known of it. OSError for no folder."""
+        found = []
+        with self._entries(folder) as listing:
+            for entry in islice(listing, MAX_ENTRIES):
+                with suppress(OSError):  # gone meanwhile
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+        return tuple(found)
 
     def empty(self) -> None:
         """Remove all contents of a private folder; a folder that was given is the user's and is left alone."""
