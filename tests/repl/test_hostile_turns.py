@@ -228,6 +228,15 @@ def test_who_asks_to_be_shown_nothing_has_not_looked():
         assert env.execute("peek(); FINAL(1)").is_final
 
 
+def test_a_turn_that_cost_the_session_says_what_is_gone_and_what_is_there(env):
+    env.execute("x = 1; mark_finding('kept')")
+    lost = env.execute("import os; os._exit(3)")
+    assert lost.output.splitlines()[-1].startswith(
+        "[SESSION] it ended with this turn: variables, functions and imports"
+    )
+    assert env.execute("len(list_findings()), len(context) > 9, 'x' in globals()").output == "(1, True, False)"
+
+
 def test_thousands_of_looks_fit_into_one_turn(env):
     result = env.execute("for n in range(3000): peek(1)\nprint('all')")
     assert (result.output, len(result.calls)) == ("all", 3000)

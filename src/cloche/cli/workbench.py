@@ -115,8 +115,6 @@ class BenchRepl(Repl):
         if turn.calls:
             calls = "1 host call" if len(turn.calls) == 1 else f"{len(turn.calls)} host calls"
             self._terminal.note(f"{turn.shown} in {turn.shown_bytes:,} bytes shown, {calls}")
-        if turn.result is not None and turn.result.session_state == "reset":
-            self._terminal.note("the session ended with this turn; its variables are gone")
 
     @contextmanager
     def _reminding(self) -> Iterator[None]:

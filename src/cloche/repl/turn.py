@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from cloche.result import SandboxResult
 
 LONGEST_ERROR = 2000
+AFTERWARDS = {
+    "reset": "it ended with this turn: variables and imports are gone; findings and stored outputs are there",
+    "restored": "it ended with this turn, and is again as it was before it",
+}
+"""What code that goes on has to know, by the state of the session after a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def describe_failure(result: SandboxResult, clean: Callable[[str], str] = str) -
 
 
 def compose_output(result: SandboxResult, error: str | None) -> str:
-    """What was printed, the value of a last expression, and the error, in the order in which they came."""
+    """What was printed, the value of a last expression, the error, and what became of the session."""
     parts = [result.stdout]
     if result.value is not None:
         parts.append(result.value)
@@ -159,4 +164,6 @@ def compose_output(result: SandboxResult, error: str | None) -> str:
         parts.append(f"[ERROR] {error}")
         if result.guidance:
             parts.append(f"[HINT] {result.guidance}")
+    if result.session_state in AFTERWARDS:
+        parts.append(f"[SESSION] {AFTERWARDS[result.session_state]}")
     return "\n".join(part.rstrip("\n") for part in parts if part)
