@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import anyio
 import pytest
 
-from cloche import PolicyError, REPLExecutor, REPLSettings
+from cloche import PolicyError, REPLExecutor, REPLSettings, RequestError
 from cloche_guest.preloads import PRELOAD_MODULES
 
 
@@ -78,6 +79,7 @@ def test_a_bad_value_is_named(name: str, value: str, text: str) -> None:
         ("state_max_size_mb", 1.5),
         ("state_max_size_mb", 0),
         ("preload", ("rm -rf",)),
+        ("preload", "numpy"),
     ],
 )
 def test_a_bad_argument_is_named(field: str, value: Any) -> None:
@@ -92,3 +94,14 @@ def test_a_bad_argument_is_named(field: str, value: Any) -> None:
 def test_a_bad_executor_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
         REPLExecutor(REPLSettings(), **options)
+
+
+def test_an_option_that_no_sandbox_has_is_told_to_whoever_asks() -> None:
+    async def ask() -> None:
+        async with REPLExecutor(REPLSettings(preload=()), backend="native", timout_ms=3) as executor:
+            with pytest.raises(PolicyError, match="did you mean 'timeout_ms'"):
+                await executor.execute("1")
+            with pytest.raises(RequestError, match="files must map"):
+                await executor.execute("1", files=["a"])  # type: ignore[arg-type]  # the mistake
+
+    anyio.run(ask)

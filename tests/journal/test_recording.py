@@ -207,3 +207,12 @@ async def test_an_asynchronous_sandbox_is_recorded_alike(anyio_backend: str) -> 
     async with create_async_sandbox({"backend": "native"}) as sandbox:
         assert await resume_async(sandbox, session) == ()
         assert await sandbox.get_variable("x") == "HELLO"
+
+
+def test_a_second_recorder_does_not_silence_the_first() -> None:
+    with native() as sandbox:
+        first = Recorder(sandbox)
+        with pytest.raises(RequestError, match="recorded already"):
+            Recorder(sandbox)
+        first.stop()
+        Recorder(sandbox)

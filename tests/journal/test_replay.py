@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.journal.conftest import native
 
-from cloche import create_sandbox
+from cloche import RequestError, create_sandbox
 from cloche.journal import BridgeCall, Cell, Divergence, Recorder, ReplayReport, SessionFile, Step, replay, resume
 
 Record = Callable[..., SessionFile]
@@ -225,3 +225,15 @@ def test_limits_of_a_session_file_cannot_be_lifted_by_it(plain: SessionFile) -> 
     replay(replace(plain, summary=replace(plain.summary, limits=limits)), make)
     assert set(asked[0]) == {"stdout_max_bytes", "on_llm_query"}
     assert asked[0]["stdout_max_bytes"] == 2**26
+
+
+def test_a_path_in_the_place_of_a_session_is_told_how_to_be_read() -> None:
+    for wrong in (lambda: replay("x.cloche", native), lambda: resume(native(), "x.cloche")):  # type: ignore[arg-type]
+        with pytest.raises(RequestError) as caught:
+            wrong()
+        assert caught.value.remedy == "SessionFile.read(path) reads one"
+
+
+def test_a_sandbox_in_the_place_of_what_makes_one_is_refused(plain: SessionFile) -> None:
+    with native() as sandbox, pytest.raises(RequestError, match="makes a sandbox of its own"):
+        replay(plain, sandbox)  # type: ignore[arg-type]  # the mistake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -66,9 +67,21 @@ def test_two_slashes_where_three_belong_are_explained() -> None:
         open_store("sqlite://var/x")
 
 
+def test_a_folder_without_its_place_is_given_one() -> None:
+    with pytest.raises(RequestError) as caught:
+        open_store("sqlite:here")
+    assert caught.value.remedy == f"sqlite://{os.path.abspath('here')}"
+
+
+def test_a_password_in_what_is_no_address_is_not_shown() -> None:
+    with pytest.raises(RequestError) as caught:
+        open_store("redi://user:secret@host/0")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_password_is_not_shown() -> None:
     with RedisStore("redis://user:secret@127.0.0.1:1/0") as store:
-        assert store.url == "redis://127.0.0.1/0"
+        assert store.url == "redis://127.0.0.1:1/0"
         with pytest.raises(StoreError, match="127") as caught:
             store.put("k", b"", owner="me")
         assert "secret" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from cloche.pool import Pool, PoolLimits
 from cloche_guest.preloads import sources
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Self
 
@@ -382,6 +383,8 @@ def _checked(
         raise RequestError(f"code must be a str, not {type(code).__name__}")
     if state is not None and type(state) is not str:
         raise RequestError(f"state must be a str or None, not {type(state).__name__}")
+    if files is not None and not isinstance(files, Mapping):
+        raise RequestError(f"files must map paths to bytes, not {type(files).__name__}")
     if type(seconds) not in (int, float) or not 0 < seconds < 1e6:
         raise PolicyError(f"timeout must be a number of seconds above 0, not {seconds!r:.40}", field="timeout")
     return REPLRequest(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from cloche.errors import CallTimeoutError, ClocheError, ExecutionTimeoutError, SessionLostError, StartError
+from cloche.errors import (
+    CallTimeoutError,
+    ClocheError,
+    ExecutionTimeoutError,
+    PolicyError,
+    SessionLostError,
+    StartError,
+)
 from cloche.executor.response import REPLRequest, REPLResponse, failed, response_of
 from cloche.result import EXIT_CODES, SandboxResult
 from cloche.session.operations import Ping
@@ -81,7 +88,10 @@ class WallServer(Server):
         settings = self._settings
         limit = settings.warmup_timeout_seconds
         # Until a place is free is not its own time: how long to wait for that, the pool knows.
-        self._session = session = await self._pool.open(self._owner, **self._options)
+        try:
+            self._session = session = await self._pool.open(self._owner, **self._options)
+        except TypeError as exc:  # an option that no sandbox has
+            raise PolicyError(str(exc), field="options") from None
         try:
             with anyio.fail_after(limit):
                 sandbox = _sandbox_of(session)

@@ -43,6 +43,13 @@ class REPLSettings:
                 f"state_max_size_mb must be a whole number from 1 to {1 << 20}, not {size!r:.40}",
                 field="state_max_size_mb",
             )
+        given: object = self.preload
+        if isinstance(given, str):
+            raise PolicyError(
+                f"preload must be names of modules, not one text: {given!r:.60}",
+                field="preload",
+                remedy=f"preload=({given!r:.60},)",
+            )
         for name in self.preload:
             if not all(part.isidentifier() for part in str(name).split(".")):
                 raise PolicyError(f"preload cannot hold {name!r:.60}: it is not the name of a module", field="preload")

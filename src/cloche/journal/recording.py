@@ -105,6 +105,10 @@ class Recorder(Witness):
         name: str = "session",
         previous: SessionFile | None = None,
     ) -> None:
+        if isinstance(sandbox.witness, Recorder):
+            raise RequestError(
+                "this sandbox is being recorded already", remedy="go on with that recorder, or call its stop() first"
+            )
         self.name = name
         self.events: list[Event] = []
         self.inputs: dict[str, bytes] = {}
@@ -296,7 +300,16 @@ async def resume_async(sandbox: AsyncSandbox, session: SessionFile) -> tuple[Ski
     return await ask_async(sandbox, _resume_steps(sandbox, session))
 
 
+def refuse_other_than_session(session: object) -> None:
+    """A path is not yet a session."""
+    if not isinstance(session, SessionFile):
+        raise RequestError(
+            f"a session is a SessionFile, not {type(session).__name__}", remedy="SessionFile.read(path) reads one"
+        )
+
+
 def _resume_steps(sandbox: SessionSandbox | AsyncSandbox, session: SessionFile) -> Asking[tuple[Skipped, ...]]:
+    refuse_other_than_session(session)
     lost: list[Skipped] = []
     if session.artifacts and sandbox.workspace is not None:
         # The names are a guest's: nothing of the user's own may be overwritten.

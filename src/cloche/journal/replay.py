@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cloche.errors import ClocheError, SessionFileError
+from cloche.errors import ClocheError, RequestError, SessionFileError
 from cloche.journal.entries import BridgeCall, Cell, Step
-from cloche.journal.recording import context_of, patience_ms
+from cloche.journal.recording import context_of, patience_ms, refuse_other_than_session
 from cloche.policy import MOST
 from cloche_guest.values import decode, encode
 
@@ -72,6 +72,11 @@ def replay(
     session: SessionFile, make_sandbox: MakeSandbox, *, on_progress: Callable[[int, int], object] | None = None
 ) -> ReplayReport:
     """Run the journal again and stop at the first difference. `on_progress(done, total)` counts cells."""
+    refuse_other_than_session(session)
+    if not callable(make_sandbox):
+        raise RequestError(
+            "replay() makes a sandbox of its own, and was given one", remedy="replay(session, create_sandbox)"
+        )
     run = _Replay(session, make_sandbox)
     try:
         return run.all(on_progress or (lambda *_: None))

@@ -66,6 +66,11 @@ class SessionFace:
         """Tell `witness` of everything that changes this session from now on; None: nobody. Branches have none."""
         self._session.witness = witness
 
+    @property
+    def witness(self) -> Witness | None:
+        """Who watches."""
+        return self._session.witness
+
     def tool_descriptions(self) -> list[dict[str, Any]]:
         """Name and documentation of each host function that the guest was given."""
         return list(self._session.callbacks.descriptions)

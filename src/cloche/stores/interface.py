@@ -134,6 +134,9 @@ class Store(ABC):
         self.quota = quota or Quota()
         self._clock = clock
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
     # -- the interface -------------------------------------------------------------------------
 
     def put(

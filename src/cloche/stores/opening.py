@@ -28,6 +28,8 @@ def open_store(
     ``?endpoint=...&region=...`` may follow and credentials come from ``AWS_*`` variables.
     """
     url = url or os.environ.get(VARIABLE) or "sqlite://"
+    if not isinstance(url, str):
+        raise RequestError(f"the address of a store is a text, not {type(url).__name__}", remedy=f"one of: {FORMS}")
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         from cloche.stores.embedded import EmbeddedStore
@@ -35,6 +37,10 @@ def open_store(
         if parts.netloc:
             raise RequestError(
                 f"{url!r} names a host", remedy=f"three slashes before a folder: sqlite:///{parts.netloc}{parts.path}"
+            )
+        if parts.path and not parts.path.startswith("/"):
+            raise RequestError(
+                f"{url!r} does not say where its folder is", remedy=f"sqlite://{os.path.abspath(parts.path)}"
             )
         return EmbeddedStore(unquote(parts.path) or state_dir() / "store", quota=quota, clock=clock)
     if parts.scheme in ("redis", "rediss", "unix"):
@@ -45,7 +51,8 @@ def open_store(
         from cloche.stores.s3_store import S3Store
 
         return S3Store(parts.netloc, parts.path, quota=quota, clock=clock, **_s3_options(url, parts.query))
-    raise RequestError(f"{url!r} is no address of a store", remedy=f"one of: {FORMS}")
+    shown = url.replace(f":{parts.password}@", ":...@") if parts.password else url
+    raise RequestError(f"{shown!r} is no address of a store", remedy=f"one of: {FORMS}")
 
 
 def _s3_options(url: str, query: str) -> dict[str, Any]:

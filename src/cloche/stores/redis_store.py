@@ -126,7 +126,8 @@ class RedisStore(Store):
         except ValueError as exc:
             raise StoreError("that is no address of a Redis server", cause=str(exc)) from None
         place = self._client.connection_pool.connection_kwargs
-        self.url = f"redis://{place.get('path') or place.get('host')}/{place.get('db', 0)}"
+        server = place.get("path") or f"{place.get('host', 'localhost')}:{place.get('port', 6379)}"
+        self.url = f"redis://{server}/{place.get('db', 0)}"
         self._put_script = self._client.register_script(_PUT)
         self._delete_script = self._client.register_script(_DELETE)
         self._collect_script = self._client.register_script(_COLLECT)
