@@ -231,9 +231,7 @@ def test_who_asks_to_be_shown_nothing_has_not_looked():
 def test_a_turn_that_cost_the_session_says_what_is_gone_and_what_is_there(env):
     env.execute("x = 1; mark_finding('kept')")
     lost = env.execute("import os; os._exit(3)")
-    assert lost.output.splitlines()[-1].startswith(
-        "[SESSION] it ended with this turn: variables, functions and imports"
-    )
+    assert lost.output.splitlines()[-1].startswith("[SESSION] it ended with this turn: variables and imports are gone")
     assert env.execute("len(list_findings()), len(context) > 9, 'x' in globals()").output == "(1, True, False)"
 
 
