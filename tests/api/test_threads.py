@@ -16,6 +16,7 @@ from cloche import (
     ExecutionPolicy,
     NativePythonSandbox,
     ReentrantCallError,
+    SandboxLogger,
     SandboxResult,
     SessionClosedError,
 )
@@ -127,10 +128,17 @@ def test_destroy_lets_those_who_wait_go():
 
 
 def test_destroy_from_many_threads_at_once_is_one_destroy():
-    sandbox = NativePythonSandbox()
+    ended: list[str] = []
+
+    class Listening(SandboxLogger):
+        def log_session_event(self, event_type: str, **fields: object) -> None:
+            ended.extend([event_type] * (event_type == "destroy"))
+
+    sandbox = NativePythonSandbox(logger=Listening())
     sandbox.execute("1")
     for call in [Background(sandbox.destroy) for _ in range(10)]:
         call.result()
+    assert ended == ["destroy"]
 
 
 def test_many_sandboxes_in_many_threads():

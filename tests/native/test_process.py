@@ -11,6 +11,7 @@ import pytest
 from tests.native.watching import has_ended, open_process
 
 from cloche import ExecutionPolicy, Isolation, NativePythonSandbox
+from cloche.session.processes import process_start
 
 MIB = 1024 * 1024
 
@@ -251,9 +252,10 @@ def test_destroy_may_be_called_again_and_while_nothing_was_started():
     sandbox.destroy()
     sandbox.destroy()
     with NativePythonSandbox() as other:
-        other.execute("1")
+        pid = int(other.execute("import os; os.getpid()").value or "")
         other.destroy()
         other.destroy()
+        assert process_start(pid) is None
 
 
 def test_a_guest_that_was_stopped_by_a_signal_is_ended_all_the_same():
