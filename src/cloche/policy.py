@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any
+from typing import Any, NoReturn
 
 from cloche.errors import PolicyError
 from cloche.isolation import Isolation
@@ -124,91 +124,19 @@ class ExecutionPolicy:
         for item in _fields():
             self._check(item)
         if self.minimum_isolation is not None:
-            object.__setattr__(self, "minimum_isolation", self._parse_isolation(self.minimum_isolation))
+            object.__setattr__(self, "minimum_isolation", _parse_isolation(self.minimum_isolation))
 
     def _check(self, item: dataclasses.Field[Any]) -> None:
         value = getattr(self, item.name)
         if value is item.default:
             return  # most of them are; this is done for every sandbox
-        minimum = item.metadata["minimum"]
         kind = str(item.type)
         if value is None and "None" in kind:
             return
-        if kind.startswith("int"):
-            if isinstance(value, bool) or not isinstance(value, int):
-                self._refuse(item.name, f"must be a whole number, not {value!r}")
-            if minimum is not None and value < minimum:
-                self._refuse(item.name, f"must be at least {minimum}, not {value}")
-            if value > MOST:
-                self._refuse(item.name, f"must be at most {MOST}")
-        elif kind.startswith("float"):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= MOST:
-                self._refuse(item.name, f"must be a number of at least {minimum}, not {value!r}")
-        elif kind.startswith("bool"):
-            if not isinstance(value, bool):
-                self._refuse(item.name, f"must be True or False, not {value!r}")
-        elif item.name == "mounts":
-            object.__setattr__(self, item.name, self._parse_mounts(value))
-        elif item.name == "packages":
-            self._check_packages(value)
-            object.__setattr__(self, item.name, tuple(value))
-        elif item.name == "preload":
-            self._check_preload(value)
-            object.__setattr__(self, item.name, tuple(value))
-        elif item.name == "environment":
-            self._check_environment(value)
-            object.__setattr__(self, item.name, dict(value))
-
-    @staticmethod
-    def _parse_mounts(given: Any) -> tuple[Mount, ...]:
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            ExecutionPolicy._refuse("mounts", f"must be a list, not {given!r:.60}")
-        mounts = tuple(map(Mount.parse, given))
-        for index, mount in enumerate(mounts):
-            for other in mounts[:index]:
-                if (mount.target + "/").startswith(other.target + "/") or (other.target + "/").startswith(
-                    mount.target + "/"
-                ):
-                    ExecutionPolicy._refuse("mounts", f"cannot hold {mount.target} and {other.target}: they overlap")
-        return mounts
-
-    @staticmethod
-    def _check_packages(given: Any) -> None:
-        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
-            ExecutionPolicy._refuse("packages", f"must be a list of requirements, not {given!r:.60}")
-        for name in given:
-            if not name or name.startswith("-") or not name.isprintable():
-                ExecutionPolicy._refuse("packages", f"cannot hold {name!r:.60}: it is not a requirement")
-
-    @staticmethod
-    def _check_preload(given: Any) -> None:
-        if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
-            ExecutionPolicy._refuse("preload", f"must be a list of module names, not {given!r:.60}")
-        for name in given:
-            if not name.isascii() or not all(part.isidentifier() and not iskeyword(part) for part in name.split(".")):
-                ExecutionPolicy._refuse("preload", f"cannot hold {name!r:.60}: it is not the name of a module")
-
-    @staticmethod
-    def _check_environment(given: Any) -> None:
-        if not isinstance(given, Mapping) or not all(isinstance(part, str) for pair in given.items() for part in pair):
-            ExecutionPolicy._refuse("environment", "must map names to strings")
-        for name, text in given.items():
-            if not name or "=" in name or "\0" in name + text:
-                ExecutionPolicy._refuse("environment", f"cannot hold {name!r}: no process can have such a variable")
-
-    @staticmethod
-    def _refuse(name: str, why: str) -> None:
-        raise PolicyError(f"policy.{name} {why}", field=name)
-
-    @staticmethod
-    def _parse_isolation(value: Isolation | str | int) -> Isolation:
-        try:
-            return Isolation.parse(value)
-        except (KeyError, ValueError):
-            tiers = ", ".join(tier.name for tier in Isolation)
-            raise PolicyError(
-                f"policy.minimum_isolation {value!r} is not a tier", field="minimum_isolation", remedy=f"one of {tiers}"
-            ) from None
+        if kind.startswith(("int", "float", "bool")):
+            _check_plain(item.name, kind, value, item.metadata["minimum"])
+        elif item.name in _GATHERED:
+            object.__setattr__(self, item.name, _GATHERED[item.name](value))
 
     def replace(self, **changes: Any) -> ExecutionPolicy:
         """A copy with some fields changed; an unknown field raises TypeError with the nearest name."""
@@ -228,6 +156,84 @@ class ExecutionPolicy:
     def field_names(cls) -> tuple[str, ...]:
         """Names of all policy fields, in order."""
         return tuple(item.name for item in _fields())
+
+
+def _check_plain(name: str, kind: str, value: Any, minimum: Any) -> None:
+    if kind.startswith("bool"):
+        if not isinstance(value, bool):
+            _refuse(name, f"must be True or False, not {value!r}")
+    elif kind.startswith("float"):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= MOST:
+            _refuse(name, f"must be a number of at least {minimum}, not {value!r}")
+    elif isinstance(value, bool) or not isinstance(value, int):
+        _refuse(name, f"must be a whole number, not {value!r}")
+    elif minimum is not None and value < minimum:
+        _refuse(name, f"must be at least {minimum}, not {value}")
+    elif value > MOST:
+        _refuse(name, f"must be at most {MOST}")
+
+
+def _parse_mounts(given: Any) -> tuple[Mount, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        _refuse("mounts", f"must be a list, not {given!r:.60}")
+    mounts = tuple(map(Mount.parse, given))
+    for index, mount in enumerate(mounts):
+        for other in mounts[:index]:
+            if (mount.target + "/").startswith(other.target + "/") or (other.target + "/").startswith(
+                mount.target + "/"
+            ):
+                _refuse("mounts", f"cannot hold {mount.target} and {other.target}: they overlap")
+    return mounts
+
+
+def _parse_packages(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        _refuse("packages", f"must be a list of requirements, not {given!r:.60}")
+    for name in given:
+        if not name or name.startswith("-") or not name.isprintable():
+            _refuse("packages", f"cannot hold {name!r:.60}: it is not a requirement")
+    return tuple(given)
+
+
+def _parse_preload(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(name, str) for name in given):
+        _refuse("preload", f"must be a list of module names, not {given!r:.60}")
+    for name in given:
+        if not name.isascii() or not all(part.isidentifier() and not iskeyword(part) for part in name.split(".")):
+            _refuse("preload", f"cannot hold {name!r:.60}: it is not the name of a module")
+    return tuple(given)
+
+
+def _parse_environment(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(part, str) for pair in given.items() for part in pair):
+        _refuse("environment", "must map names to strings")
+    for name, text in given.items():
+        if not name or "=" in name or "\0" in name + text:
+            _refuse("environment", f"cannot hold {name!r}: no process can have such a variable")
+    return dict(given)
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise PolicyError(f"policy.{name} {why}", field=name)
+
+
+def _parse_isolation(value: Isolation | str | int) -> Isolation:
+    try:
+        return Isolation.parse(value)
+    except (KeyError, ValueError):
+        tiers = ", ".join(tier.name for tier in Isolation)
+        raise PolicyError(
+            f"policy.minimum_isolation {value!r} is not a tier", field="minimum_isolation", remedy=f"one of {tiers}"
+        ) from None
+
+
+_GATHERED: dict[str, Callable[[Any], Any]] = {
+    "mounts": _parse_mounts,
+    "packages": _parse_packages,
+    "preload": _parse_preload,
+    "environment": _parse_environment,
+}
+"""Fields of several values: checked, and copied, so that nobody changes them afterwards."""
 
 
 @functools.cache

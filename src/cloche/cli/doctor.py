@@ -136,19 +136,28 @@ def _installed(package: str) -> bool:
     return True
 
 
-def _show(findings: dict[str, Any]) -> None:
-    from rich.text import Text
+class _Page:
+    """Lines for a person. What was found on the machine cannot write anything but text."""
 
-    console = people_console()
+    def __init__(self) -> None:
+        self._console = people_console()
 
-    def say(text: str, style: str = "", indent: int = 0) -> None:
-        console.print(Text(" " * indent + neutralise(text), style=style), soft_wrap=True)
+    def say(self, text: str, style: str = "", indent: int = 0) -> None:
+        from rich.text import Text
 
-    def mark(good: bool, text: str, indent: int) -> None:
+        self._console.print(Text(" " * indent + neutralise(text), style=style), soft_wrap=True)
+
+    def mark(self, good: bool, text: str, indent: int = 0) -> None:
+        from rich.text import Text
+
         line = Text(" " * indent)
         line.append("✓ " if good else "✗ ", style="green" if good else "red")
-        console.print(line.append(neutralise(text)), soft_wrap=True)
+        self._console.print(line.append(neutralise(text)), soft_wrap=True)
 
+
+def _show(findings: dict[str, Any]) -> None:
+    page = _Page()
+    say = page.say
     python = findings["python"]
     say(f"Cloche {findings['version']}, Python {python['version']} ({python['executable']})", "bold")
     say(findings["platform"])
@@ -157,24 +166,32 @@ def _show(findings: dict[str, Any]) -> None:
     say(f"configuration file: {findings['config_file'] or 'none'}")
     for name, backend in findings["backends"].items():
         say("")
-        tier = f", isolation {backend['isolation']}" if backend["isolation"] else ""
-        mark(backend["available"], f"{name}{tier}" + (" (for tests)" if name == TEST_BACKEND else ""), 0)
-        if not backend["available"]:
-            say(f"why: {backend['reason']}", indent=4)
-            if backend["remedy"]:
-                say(f"remedy: {backend['remedy']}", indent=4)
-        if backend["details"]:
-            say(", ".join(f"{key} {value}" for key, value in backend["details"].items()), indent=4)
-        for layer in backend["layers"]:
-            mark(layer["active"], f"{layer['name']}: {layer['purpose']}", 4)
-            if not layer["active"] and layer["remedy"]:
-                say(f"remedy: {layer['remedy']}", indent=8)
+        _show_backend(page, name, backend)
     say("")
     for name, extra in findings["extras"].items():
         remedy = "" if extra["installed"] else f" ({extra['remedy']})"
-        mark(extra["installed"], f"extra {name}: {extra['purpose']}{remedy}", 0)
+        page.mark(extra["installed"], f"extra {name}: {extra['purpose']}{remedy}")
     say("")
-    auto = findings["auto"]
+    _show_choice(page, findings)
+
+
+def _show_backend(page: _Page, name: str, backend: dict[str, Any]) -> None:
+    tier = f", isolation {backend['isolation']}" if backend["isolation"] else ""
+    page.mark(backend["available"], f"{name}{tier}" + (" (for tests)" if name == TEST_BACKEND else ""))
+    if not backend["available"]:
+        page.say(f"why: {backend['reason']}", indent=4)
+        if backend["remedy"]:
+            page.say(f"remedy: {backend['remedy']}", indent=4)
+    if backend["details"]:
+        page.say(", ".join(f"{key} {value}" for key, value in backend["details"].items()), indent=4)
+    for layer in backend["layers"]:
+        page.mark(layer["active"], f"{layer['name']}: {layer['purpose']}", indent=4)
+        if not layer["active"] and layer["remedy"]:
+            page.say(f"remedy: {layer['remedy']}", indent=8)
+
+
+def _show_choice(page: _Page, findings: dict[str, Any]) -> None:
+    say, auto = page.say, findings["auto"]
     for name, reason in auto["skipped"].items():
         say(f"auto passes over {name}: {reason}")
     configured = findings["configured_backend"]

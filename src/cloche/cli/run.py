@@ -26,7 +26,7 @@ from cloche.errors import ClocheError, RequestError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cloche.cli.named import NamedSession
+    from cloche.cli.named import Kept, NamedSession
     from cloche.result import SandboxResult
     from cloche.sandbox import SessionSandbox
 
@@ -100,12 +100,7 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
     kept = None if wanted.session is None else wanted.session.keep(result)
     lost = _fetch_all(sandbox, wanted.fetches)
     if live is None:
-        document = result.to_dict()
-        if kept is not None:
-            document["session"] = kept.data
-        if lost:
-            document["not_fetched"] = {path: as_data(exc) for path, exc in lost.items()}
-        write_json(document)
+        _write_document(result, kept, lost)
     else:
         for exc in lost.values():
             report(exc, as_json=False, terminal=terminal)
@@ -118,14 +113,27 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
             _warn_of_loss(result, wanted.fetches, terminal)
         show_trouble(terminal, result)
         if kept is not None:
-            for note in kept.notes:
-                terminal.note(note)
-            if kept.error is not None:
-                report(kept.error, as_json=False, terminal=terminal)
+            _tell_of_session(kept, terminal)
         terminal.finish_line()
     if kept is not None and kept.error is not None:
         return exit_code_of(result) or exit_code_for(kept.error)
     return exit_code_of(result) or (CODE_FAILED if lost else 0)
+
+
+def _write_document(result: SandboxResult, kept: Kept | None, lost: dict[str, ClocheError]) -> None:
+    document = result.to_dict()
+    if kept is not None:
+        document["session"] = kept.data
+    if lost:
+        document["not_fetched"] = {path: as_data(exc) for path, exc in lost.items()}
+    write_json(document)
+
+
+def _tell_of_session(kept: Kept, terminal: Terminal) -> None:
+    for note in kept.notes:
+        terminal.note(note)
+    if kept.error is not None:
+        report(kept.error, as_json=False, terminal=terminal)
 
 
 def _named(name: str | None, store: str | None) -> NamedSession | None:

@@ -227,20 +227,20 @@ class Broker:
         elif "template_ready" in message or "template_gone" in message:
             self._hear_of_template(message)
         else:
-            with self._state:
-                ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
-            if ticket is None:
-                for descriptor in descriptors:
-                    os.close(descriptor)
-                return
-            if "error" in message:
-                ticket.error = message["error"]
-            elif len(descriptors) != HANDLES:  # those for which there was no room here were dropped on the way
-                ticket.error = "there are no file descriptors left"
-                for descriptor in descriptors:
-                    os.close(descriptor)
-            else:
-                ticket.worker, ticket.seat, ticket.workspace = descriptors
+            self._hear_of_ticket(message, descriptors)
+
+    def _hear_of_ticket(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        """A session that was asked for: its handles, or why there is none."""
+        with self._state:
+            ticket = self._tickets.pop(int(message.get("session") or message.get("failed") or 0), None)
+        whole = len(descriptors) == HANDLES  # those for which there was no room here were dropped on the way
+        if ticket is not None and whole and "error" not in message:
+            ticket.worker, ticket.seat, ticket.workspace = descriptors
+        else:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        if ticket is not None:
+            ticket.error = message.get("error", None if whole else "there are no file descriptors left")
             ticket.arrived = True
 
     def _hear_of_template(self, message: dict[str, Any]) -> None:
