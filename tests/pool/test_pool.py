@@ -62,6 +62,13 @@ def test_a_session_keeps_its_variables_and_is_found_by_its_owner_or_its_key() ->
         assert pool.find(session.id, key=session.key) is session
 
 
+def test_a_session_is_shown_without_its_key() -> None:
+    @in_a_pool()
+    async def _(pool: Pool) -> None:
+        session = await pool.open("alice")
+        assert repr(session) == f"<PooledSession {session.id} of 'alice': live>"
+
+
 @pytest.mark.parametrize("proof", [{}, {"owner": "mallory"}, {"key": "guess"}, {"key": ""}])
 def test_a_session_is_not_there_for_others(proof: dict[str, str]) -> None:
     @in_a_pool()

@@ -45,7 +45,9 @@ def start(pool_size: int, idle_exit: float | None, foreground: bool, as_json: bo
         arguments += ["--idle-exit", str(idle_exit)]
     places = Places.default()
     if foreground:
-        lifecycle.refuse_second(lifecycle.Status((pid := lifecycle.recorded_pid(places)) is not None, pid, True))
+        if "LISTEN_FDS" not in os.environ:  # whoever passes a socket knows whose it is
+            pid = lifecycle.recorded_pid(places)
+            lifecycle.refuse_second(lifecycle.Status(pid is not None, pid, True))
         os.execv(sys.executable, [sys.executable, "-m", "cloche.daemon", *arguments])
     pid = lifecycle.start(places, arguments)
     if as_json:

@@ -63,6 +63,10 @@ class PooledSession:
     """It has something that cannot be set aside; looked at again when it has been used."""
     gate: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
 
+    def __repr__(self) -> str:
+        """Without its key, which is as good as the session."""
+        return f"<PooledSession {self.id} of {self.owner!r}: {self.state}>"
+
     @property
     def owner(self) -> str:
         """Whose it is."""
