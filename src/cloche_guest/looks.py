@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cloche_guest.values import PlainList, PlainText
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-class Hit(str):
+class Hit(PlainText):
     """A line that matched, as text, with where it was found. A match may go on to `last_line`."""
 
     __slots__ = ("after", "before", "column", "last_line", "line", "start")
@@ -26,7 +28,7 @@ class Hit(str):
         return "\n".join(_numbered([self]))
 
 
-class Hits(list):  # type: ignore[type-arg]  # the guest runs where list cannot be subscripted
+class Hits(PlainList):
     """Lines that matched. `total` counts also those that are not here."""
 
     total = 0
@@ -83,7 +85,7 @@ def _own_lines(hit: Hit) -> list[str]:
     return ["%d: %s" % (hit.line + n, part.rstrip("\r")) for n, part in enumerate(parts)]
 
 
-class Entry(str):
+class Entry(PlainText):
     """The name of a file or folder, with what is known of it."""
 
     __slots__ = ("is_dir", "path", "size")
@@ -99,7 +101,7 @@ class Entry(str):
         return str.__str__(self) + "/" if self.is_dir else "%s (%s bytes)" % (str.__str__(self), self.size)
 
 
-class Listing(list):  # type: ignore[type-arg]  # as above
+class Listing(PlainList):
     """What is in a folder. `total` counts also what is not here."""
 
     total = 0

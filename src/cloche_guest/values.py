@@ -44,6 +44,16 @@ class RemoteObject:
         return hash((self.type, self.repr))
 
 
+class PlainText(str):
+    """A text that knows more of itself. It travels as the text that it is."""
+
+    __slots__ = ()
+
+
+class PlainList(list):  # type: ignore[type-arg]  # the guest runs where list cannot be subscripted
+    """A list that knows more of itself. It travels as the list that it is."""
+
+
 class _Unencodable(Exception):
     """Cyclic or too deep: the outermost value becomes an object."""
 
@@ -115,6 +125,10 @@ class _Encoder:
             self.open.discard(mark)
 
     def rich(self, value: Any, kind: type, depth: int) -> Any:
+        if issubclass(kind, PlainText):
+            return self.text(str.__str__(value))
+        if issubclass(kind, PlainList):
+            return self.container(value, list, depth)
         if _is_from(kind, "collections", ("Counter", "OrderedDict", "defaultdict")):
             return self.container(dict(value), dict, depth)
         if kind.__module__ == "numpy" and _is_numpy_scalar(value):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cloche_guest.namespace import Namespace
 
 FINAL = "FINAL"
+TEXTS = {"llm_call": ("prompt", "context_slice"), "mark_finding": ("content",), "STUCK": ("reason",)}
+"""Functions that take texts, and their parameters for these, which come first."""
 
 
 class Workbench:
@@ -41,6 +43,7 @@ class Workbench:
             "final_var": self._final_var,
             "help": self._help,
             "list_tools": self._list_tools,
+            "texts": self._texts,
             "plain": lambda name: self._bridges.tool(name, ""),
         }
         self._docs[name] = doc
@@ -114,6 +117,17 @@ class Workbench:
 
         return stub
 
+    def _texts(self, name: str) -> Any:
+        """For functions that take texts: whatever is given for one goes as it would be printed, and whole."""
+        names = TEXTS[name]
+
+        def stub(*args: Any, **kwargs: Any) -> Any:
+            told = [_printed(value) for value in args[: len(names)]]
+            named = {key: _printed(value) if key in names else value for key, value in kwargs.items()}
+            return self._bridges.invoke(name, (*told, *args[len(names) :]), named)
+
+        return stub
+
     def _listing(self, name: str) -> Any:
         def stub(*args: Any, **kwargs: Any) -> Any:
             return make_listing(self._bridges.invoke(name, args, kwargs))
@@ -151,6 +165,10 @@ class Workbench:
             return _Tools((name, doc.partition("\n")[0]) for name, doc in sorted(self._docs.items()))
 
         return stub
+
+
+def _printed(value: Any) -> Any:
+    return value if value is None else str.__str__(str(value))
 
 
 class _Tools(dict):  # type: ignore[type-arg]  # the guest runs where dict cannot be subscripted

@@ -187,6 +187,7 @@ def test_builtins_take_any_argument_or_say_what_is_wrong(env, call):
     result = env.execute(f"{setup}{tries}\nprint(sorted(kinds))")
     assert result.error is None
     known = {"LookError", "SourceError", "RequestError", "PatternError", "TypeError", "NameError", "ImportError"}
+    known.add("RecursionError")  # as `print` would
     last = result.output.splitlines()[-1]
     assert set(eval(last)) <= known, last  # a list of names
 
@@ -233,6 +234,21 @@ def test_a_turn_that_cost_the_session_says_what_is_gone_and_what_is_there(env):
     lost = env.execute("import os; os._exit(3)")
     assert lost.output.splitlines()[-1].startswith("[SESSION] it ended with this turn: variables and imports are gone")
     assert env.execute("len(list_findings()), len(context) > 9, 'x' in globals()").output == "(1, True, False)"
+
+
+def test_what_a_look_gave_can_be_handed_on_as_it_is(env):
+    assert env.execute("llm_call(grep('second', max_results=1)[0])").output == "'SECOND LINE'"
+    assert env.execute("llm_call(grep('second', max_results=1))").output.startswith("2: SECOND LINE")
+    assert env.execute("mark_finding(grep('second', max_results=1)[0])['content']").output == "'second line'"
+    assert (
+        env.execute("give(grep('second', max_results=2), list_dir())").output == "(['second line', 'second line'], [])"
+    )
+    assert env.execute("FINAL(grep('second', max_results=1))").final_value == ["second line"]
+
+
+def test_an_object_is_handed_to_a_model_as_it_is_printed_and_whole(env):
+    code = "class T:\n    def __str__(self): return 'cell ' * 1000\nlen(llm_call(T(), T()))"
+    assert env.execute(code).output == "10002"
 
 
 def test_thousands_of_looks_fit_into_one_turn(env):
@@ -345,13 +361,14 @@ def test_the_state_is_short_and_never_asks_the_objects(env):
         "class Meta(type):\n    __name__ = property(lambda self: 1 / 0)\n"
         "class Odd(metaclass=Meta):\n    def __repr__(self): raise ValueError\n    __str__ = __hash__ = __repr__\n"
         "odd = Odd(); big = list(range(10_000_000)); globals()['x' * 10**6] = 1; globals()['two\\nlines'] = 2\n"
-        "wide = type('W' * 10**6, (), {})()\n"
+        "wide = type('W' * 10**6, (), {})(); evil = type('E\\nturns: 99', (), {})()\n"
         "for n in range(100): globals()[f'v{n}'] = n\n"
     )
     state = env.get_state()
     assert "odd (Odd)" in state
     assert len(state) < 4000
     assert "two" not in state
+    assert "\nturns: 99" not in state
     assert "... and " in state
 
 

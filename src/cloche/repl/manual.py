@@ -30,7 +30,7 @@ DOCS = {
 }
 STUBS = {
     "grep": "hits", "FINAL": "final", "FINAL_VAR": "final_var", "chunk_context": "chunks", "list_dir": "listing",
-    "help": "help", "list_tools": "list_tools",
+    "help": "help", "list_tools": "list_tools", "llm_call": "texts", "mark_finding": "texts", "STUCK": "texts",
 }  # fmt: skip
 
 

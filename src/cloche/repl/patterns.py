@@ -56,7 +56,7 @@ _INSTEAD = {
     "a backreference": "write both parts out, or compare them in Python",
     "a conditional group": "write an alternation: a|b",
     "an atomic group": "use a plain group: this engine never goes back",
-    "a possessive repetition": "use the plain one: this engine never goes back",
+    "a possessive repetition": r"use the plain one: this engine never goes back; \+ is the sign itself",
     "a comment": "leave the comment out",
     "the flag x": "write the pattern without blanks and comments",
     "a repetition of more than 1000": "use * or +, or repeat less",

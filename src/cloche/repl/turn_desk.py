@@ -256,7 +256,7 @@ class TurnDesk:
             lines = [f"context: {type(self.context).__name__} ({len(self.bench.sources.context.text)} characters)"]
         # Names and types are the code's own: they may be as long as it likes, and say what it likes on many lines.
         shown = [
-            f"  {name:.{LONGEST_NAME}} ({kind!s:.{LONGEST_NAME}})"
+            f"  {name:.{LONGEST_NAME}} ({' '.join(str(kind).split()):.{LONGEST_NAME}})"
             for name, kind in variables.items()
             if name not in PLACED and name.isidentifier()
         ]
