@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.hostile_corpus import CELLS, intention_of, read_cell
 
 from cloche.conformance.facade import AsyncAsSync
 from cloche.conformance.waiting import wait_until
@@ -30,17 +31,12 @@ from cloche.policy import ExecutionPolicy
 from cloche.result import SandboxResult
 from cloche.sandbox import SessionSandbox
 
-CELLS = sorted(path.stem for path in (Path(__file__).parent / "hostile_cells").glob("*.py"))
 ASYNC_CELLS = [name for name in CELLS if name.startswith(("forge_", "exit_", "hang_repr", "hang_signals", "flood_"))]
 DEADLINE_MS = 200
 GRACE_MS = 300
 SLACK = 10.0
 """Seconds beyond deadline and grace: tells a hang from a busy machine."""
 MEMORY = 512 * 1024 * 1024
-
-
-def read_cell(name: str) -> str:
-    return (Path(__file__).parent / "hostile_cells" / f"{name}.py").read_text("utf-8")
 
 
 class Session:
@@ -202,4 +198,4 @@ def test_the_corpus_has_at_least_40_cells():
 
 def test_every_cell_says_what_it_tries():
     for name in CELLS:
-        assert read_cell(name).startswith("# "), name
+        assert intention_of(name).startswith("# "), name

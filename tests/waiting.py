@@ -1,20 +1,10 @@
-"""Waiting for what happens elsewhere and tells nobody: one way, which fails when it does not happen."""
+"""Waiting for processes that tell nobody of their end."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 30.0
-
-
-def wait_until(condition: Callable[[], object], missed: str = "what was waited for did not happen") -> None:
-    """Look until it holds."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, missed
-        time.sleep(0.01)
+from cloche.conformance.waiting import wait_until
 
 
 def gone(pid: int) -> bool:

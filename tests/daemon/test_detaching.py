@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from tests.daemon.foreign_client import enter
 from tests.daemon.test_faults import prepared_daemon
-from tests.waiting import until_gone, wait_until
+from tests.waiting import until_gone
 
 import cloche
 from cloche.backends.daemon.backend import DaemonBackend
 from cloche.backends.daemon.link import links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
+from cloche.conformance.waiting import wait_until
 from cloche.daemon import lifecycle
 from cloche.remote import DaemonClientSandbox, DetachedSession
 

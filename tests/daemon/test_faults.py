@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 from tests.daemon.foreign_client import ForeignClient, Refused, enter
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.daemon.link import links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
+from cloche.conformance.waiting import wait_until
 from cloche.daemon import lifecycle
 from cloche.pool import BlockingPool, PoolLimits
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.foreign_client import enter
-from tests.waiting import until_gone, wait_until
+from tests.waiting import until_gone
 
 import cloche
 from cloche.backends.daemon.backend import DaemonBackend
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
+from cloche.conformance.waiting import wait_until
 from cloche.daemon import lifecycle
 from cloche.errors import BackendUnavailableError, MachineError
 from cloche.paths import sessions_dir

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 from tests.daemon.foreign_client import ForeignClient, Refused, enter
-from tests.waiting import wait_until
 
 from cloche.backends.daemon.places import Places
+from cloche.conformance.waiting import wait_until
 
 
 def ended(client: ForeignClient) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tests import hostile_corpus
+from tests.hostile_corpus import read_cell
 
 from cloche import ExecutionPolicy, SessionSandbox, create_sandbox
 from cloche.backends.inprocess.guards import violations_in
@@ -15,9 +16,7 @@ from cloche_guest.guarded.members import MODULES
 from cloche_guest.guarded.refusals import GuardrailError
 from cloche_guest.guarded.restricted import Restriction
 
-CELLS = {
-    path.stem: path.read_text("utf-8") for path in sorted((Path(__file__).parents[1] / "hostile_cells").glob("*.py"))
-}
+CELLS = {name: read_cell(name) for name in hostile_corpus.CELLS}
 POLICY = ExecutionPolicy(timeout_ms=200, grace_ms=300, memory_bytes=512 * 2**20)
 RESTRICTION = Restriction(MODULES)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.jail.sessions import jail, value
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.jail.branching import MAX_LEVEL
+from cloche.conformance.waiting import wait_until
 
 KILL_ITSELF = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from tests.native.watching import has_ended, open_process, read_line
-from tests.waiting import PATIENCE, wait_until
 
 from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.backends.jail.upkeep import leftovers, upkeep
+from cloche.conformance.waiting import PATIENCE, wait_until
 from cloche.session.folder import find_sessions
 from cloche.session.hosts import Host
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from tests.jail.sessions import jail, value
 from tests.ordinary_user import readable_interpreter
-from tests.waiting import wait_until
 
 import cloche
 from cloche import Isolation
 from cloche.backends.jail.walls import walls
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 SOURCES = Path(cloche.__file__).resolve().parent.parent

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from tests.jail.sessions import SOURCES, USER_ID, jail
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.jail.hierarchies import NoGroups, find
 from cloche.backends.jail.programs import PURE_VARIABLE
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 

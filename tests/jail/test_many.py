@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 from tests.jail.sessions import SOURCES, jail, value
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine
 from cloche.backends.jail.houses import SCIENTIFIC, houses
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 MANY = 200

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.guest.every_python import FOUND, find
 from tests.jail.sessions import Environment, jail, value
-from tests.waiting import wait_until
 
 from cloche.backends.interpreter import examine
 from cloche.backends.jail import broker as brokers
 from cloche.backends.jail import houses as housing
 from cloche.backends.jail.houses import House, houses
 from cloche.cli.doctor import examine as diagnose
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 LOADED = "import sys\nsorted({'first', 'second', 'third'} & set(sys.modules))"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.jail.sessions import Environment, jail, value
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine
 from cloche.backends.jail import spares as keeping
 from cloche.backends.jail.houses import House, houses
 from cloche.backends.jail.spares import MOST, Demand
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 BARE: tuple[str, ...] = ("json",)

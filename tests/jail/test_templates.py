@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.jail.sessions import jail, value
-from tests.waiting import wait_until
 
 import cloche
 from cloche.backends.interpreter import examine
@@ -23,6 +22,7 @@ from cloche.backends.jail import templates as keeping
 from cloche.backends.jail.houses import House, houses
 from cloche.backends.jail.templates import Template
 from cloche.backends.jail.texts import Layout, pieces
+from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 SET = ("json",)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.test_hostile_cells import CELLS, DEADLINE_MS, MEMORY, Session, endure, read_cell
+from tests.hostile_corpus import CELLS, read_cell
+from tests.test_hostile_cells import DEADLINE_MS, MEMORY, Session, endure
 
 from cloche import ExecutionPolicy, SessionSandbox, create_sandbox
 from cloche.pytest_plugin import chosen_backends

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from tests.repl_server.client import FIELDS, Client
-from tests.waiting import wait_until
+
+from cloche.conformance.waiting import wait_until
 
 
 def test_output_before_sys_exit_is_answered(server: Client) -> None:

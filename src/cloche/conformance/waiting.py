@@ -18,12 +18,12 @@ PATIENCE = 30.0
 """A hang detector: nothing is meant to come near it."""
 
 
-def wait_until(condition: Callable[[], object]) -> None:
+def wait_until(condition: Callable[[], object], missed: str = "what was waited for did not happen") -> None:
     """Look again and again until `condition` holds."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError("what was waited for did not happen")
+            raise AssertionError(missed)
         time.sleep(0.005)
 
 
