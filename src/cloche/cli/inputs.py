@@ -73,7 +73,7 @@ def placements(source: Path, target: str) -> list[Placement]:
         return [Placement(source, target)]
     files = sorted(path for path in source.rglob("*") if path.is_file())
     if not files:
-        raise RequestError(f"the folder {source} has no files in it")
+        raise RequestError(f"the folder {source} has no files in it", remedy=f"correct the path: ls -la {source}")
     return [Placement(path, f"{target}/{path.relative_to(source).as_posix()}") for path in files]
 
 
@@ -105,7 +105,9 @@ def _read(path: Path, limit: int | None = None, remedy: str = "") -> bytes:
 
 def _bounded(data: bytes, limit: int | None, what: str) -> bytes:
     if limit is not None and len(data) > limit:
-        raise RequestError(f"{what} is longer than {limit} bytes; that is no program")
+        raise RequestError(
+            f"{what} is longer than {limit} bytes; that is no program", remedy="hand data in with --context or --file"
+        )
     return data
 
 

@@ -75,7 +75,7 @@ class Choices:
         for item in self.env:
             name, equals, value = item.partition("=")
             if not name or "\0" in item:
-                raise RequestError(f"--env {item!r} is not NAME=VALUE")
+                raise RequestError(f"--env {item!r} is not NAME=VALUE", remedy="--env NAME=VALUE")
             if not equals:
                 if name not in os.environ:
                     raise RequestError(f"--env {name}: there is no such variable here", remedy=f"--env {name}=VALUE")

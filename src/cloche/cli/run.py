@@ -74,7 +74,9 @@ def command(
     cloche run --session analysis load.py
     """
     if source == STDIN and choices.context == STDIN:
-        raise RequestError("code and context cannot both come from standard input")
+        raise RequestError(
+            "code and context cannot both come from standard input", remedy="cloche run FILE --context -"
+        )
     text = read_code(source, code)
     placements = choices.placements()
     named = _named(session, store)

@@ -117,7 +117,7 @@ def save(name: str, file: Path | None, force: bool, store: str | None, as_json: 
 
     data = open_shelf(store).export(name)
     target = file or Path(f"{name}{SUFFIX}")
-    if target.is_dir():
+    if os.path.isdir(target):
         target = target / f"{name}{SUFFIX}"
     if os.path.lexists(target) and not force:
         raise RequestError(

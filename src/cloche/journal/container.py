@@ -69,7 +69,9 @@ def write_whole(path: Path, data: bytes) -> None:
         finally:
             os.close(folder)
     except OSError as exc:
-        raise SessionFileError(f"{path} cannot be written", cause=exc.strerror) from None
+        raise SessionFileError(
+            f"{path} cannot be written", cause=exc.strerror, remedy="name a file in a folder where you may write"
+        ) from None
 
 
 class Container:

@@ -160,7 +160,9 @@ def _opened(path: Path, read: Callable[[IO[bytes]], T]) -> T:
         with path.open("rb") as source:
             return read(source)
     except OSError as exc:
-        raise SessionFileError(f"{path} cannot be read", cause=exc.strerror) from None
+        raise SessionFileError(
+            f"{path} cannot be read", cause=exc.strerror, remedy=f"correct the path: ls {path.parent}"
+        ) from None
 
 
 class _Reader:
