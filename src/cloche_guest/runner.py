@@ -21,7 +21,7 @@ class Runner:
     def __init__(self, names: dict[str, Any]) -> None:
         self._names = names
         self._loop: Any = None
-        self._cut_short = False  # an interrupt left the loop
+        self._awaited: Any = None  # the task of an awaiting cell, until the loop was left in good order
 
     def run(self, cell: Cell, on_value: Callable[[Any], str]) -> tuple[str | None, BaseException | None]:
         """Run a cell. (what `on_value` made of the last expression, what was raised)."""
@@ -71,26 +71,37 @@ class Runner:
     def _drive(self, coroutine: Any) -> Any:
         """Top-level await: one event loop for the whole session."""
         loop = self._ready_loop()
-        task = loop.create_task(coroutine)
+        # Set until all is in good order: a second interrupt could strike where the first is being handled.
+        self._awaited = task = loop.create_task(coroutine)
+        task.add_done_callback(self._stop_for)
         try:
-            return loop.run_until_complete(task)
-        except KeyboardInterrupt:
-            self._cut_short = True
-            task.cancel()  # takes effect when the loop next runs
-            raise
+            loop.run_forever()
+        finally:
+            if task.done() and not task.cancelled():
+                task.exception()  # has been asked for: no line in a log
+        if not task.done():
+            raise RuntimeError("Event loop stopped before Future completed.")
+        self._awaited = None
+        return task.result()
+
+    def _stop_for(self, task: Any) -> None:
+        """Unlike that of `run_until_complete`, which may stop a later cell: that of an interrupted one can be late."""
+        if task is self._awaited:
+            self._loop.stop()
 
     def _ready_loop(self) -> Any:
         import asyncio
 
-        if self._cut_short and self._loop is not None:
-            # The interrupt may have struck in the loop's own code: it may think that it runs, or that it is to stop.
+        if self._awaited is not None and self._loop is not None:
+            # An interrupt may have struck in the loop's own code: it may think that it runs, or that it is to stop.
             asyncio._set_running_loop(None)
+            self._awaited.cancel()  # takes effect when the loop next runs, which is now
             try:
                 self._loop.call_soon(self._loop.stop)
                 self._loop.run_forever()
             except RuntimeError:
                 self._loop = None
-        self._cut_short = False
+        self._awaited = None
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
