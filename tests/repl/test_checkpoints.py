@@ -75,7 +75,8 @@ def changed(saved: bytes, **fields: object) -> bytes:
     "fields",
     [
         {"turns": float("inf")}, {"looks": None}, {"findings": [{}]}, {"findings": 5}, {"findings": [5]},
-        {"outputs": []}, {"outputs": {"x": "y"}},
+        {"outputs": []}, {"outputs": {"x": "y"}}, {"outputs": {"-1": "y"}}, {"outputs": {"1": 5}}, {"turns": -1},
+        {"turns": 10**12}, {"turns": 1.5}, {"looks": -1}, {"looks": True}, {"summary": None},
         {"findings": [{"id": "x", "content": 1, "tags": [], "source": None, "turn": 1}]},
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from cloche.repl.findings import Finding, Findings
 
 _HEAD = struct.Struct(">4sBQ")
 _MAGIC, _VERSION = b"CLWB", 1
+MOST_TURNS = 10**8  # beyond that a handle such as out:3 would be none
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ def unpack(data: bytes, context: str | None) -> tuple[Kept, bytes]:
             raise ValueError("not a checkpoint of this version")
         head = json.loads(data[_HEAD.size : _HEAD.size + size])
         kept = Kept(
-            turns=int(head["turns"]),
-            looks=int(head["looks"]),
+            turns=_count(head["turns"]),
+            looks=_count(head["looks"]),
             findings=Findings.from_data(head["findings"]).all,
-            outputs={int(turn): str(text) for turn, text in head["outputs"].items()},
-            summary=str(head["summary"]),
-            context=None if head["context"] is None else str(head["context"]),
+            outputs={_count(int(turn)): _text(text) for turn, text in head["outputs"].items()},
+            summary=_text(head["summary"]),
+            context=None if head["context"] is None else _text(head["context"]),
         )
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise SnapshotError("these bytes are not a checkpoint", cause=str(exc)[:200]) from None
@@ -56,6 +57,18 @@ def unpack(data: bytes, context: str | None) -> tuple[Kept, bytes]:
             "the checkpoint was made with another context", remedy="make the environment with the same context"
         )
     return kept, data[_HEAD.size + size :]
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_TURNS:
+        raise ValueError(f"no number of turns or looks: {value!r:.40}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"no text: {value!r:.40}")
+    return value
 
 
 def digest(text: Any) -> str | None:
