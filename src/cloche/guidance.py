@@ -43,9 +43,14 @@ def guidance_for(
             f"The code ran longer than {timeout_ms} ms: make it do less at a time, or raise the time-out "
             "(timeout_ms=..., --timeout)."
         )
-    if outcome == "memory" or (outcome == "killed" and "SIGKILL" in detail):
-        limit = "the machine allows" if policy.memory_bytes is None else f"{policy.memory_bytes // 2**20} MiB"
+    limit = "the machine allows" if policy.memory_bytes is None else f"{policy.memory_bytes // 2**20} MiB"
+    if outcome == "memory":
         return f"The code wanted more memory than {limit}: work in pieces, or raise policy.memory_bytes (--memory)."
+    if outcome == "killed" and "SIGKILL" in detail:
+        return (
+            f"Something killed the process; if the code wanted more memory than {limit}, work in pieces, or raise "
+            "policy.memory_bytes (--memory)."
+        )
     if exception is None:
         return None
     kind = exception.type.rpartition(".")[2]

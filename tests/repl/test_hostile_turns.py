@@ -236,6 +236,11 @@ def test_a_turn_that_cost_the_session_says_what_is_gone_and_what_is_there(env):
     assert env.execute("len(list_findings()), len(context) > 9, 'x' in globals()").output == "(1, True, False)"
 
 
+def test_a_process_that_was_killed_is_not_said_to_have_wanted_memory(env):
+    killed = env.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)").output
+    assert "[HINT] Something killed the process; if" in killed
+
+
 def test_what_a_look_gave_can_be_handed_on_as_it_is(env):
     assert env.execute("llm_call(grep('second', max_results=1)[0])").output == "'SECOND LINE'"
     assert env.execute("llm_call(grep('second', max_results=1))").output.startswith("2: SECOND LINE")
