@@ -59,7 +59,7 @@ class Kernel:
         self.runner = Runner(self.space.names)
         self.sources = CellSources()
         self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
-        self.bridges = Bridges(link.call, flush_quietly, self._current_context)
+        self.bridges = Bridges(link.call, flush_quietly, self.space.current_context)
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
         self.bench: workbench.Workbench | None = None  # what an agent finds beside the plain namespace
@@ -78,7 +78,7 @@ class Kernel:
         sys.meta_path.insert(0, self.sources)
         for name, function in self.bridges.standard().items():
             self.space.reserve(name, function)
-        for name, function in bind_context_tools(lambda: self._current_context()[1]).items():
+        for name, function in bind_context_tools(lambda: self.space.current_context()[1]).items():
             self.space.reserve(name, function)
         self.space.reserve("display", self.displays.function())
         self.space.reserve("BridgeError", BridgeError)
@@ -184,11 +184,6 @@ class Kernel:
         else:
             self.space.reserve("context", decode(params["value"]))
         return {}, None
-
-    def _current_context(self) -> tuple[bool, Any]:
-        """(is it the one the host gave, its value). A cell may have rebound the name."""
-        value = self.space.names.get("context")
-        return value is self.space.reserved.get("context", self), value
 
     # -- cells ---------------------------------------------------------------------------------
 

@@ -90,6 +90,11 @@ class Namespace:
             if names.get(name, self) is not value:
                 names[name] = value
 
+    def current_context(self) -> tuple[bool, Any]:
+        """(is it the one the host gave, its value). A cell may have rebound the name."""
+        value = self.names.get("context")
+        return value is self.reserved.get("context", self), value
+
     def user_names(self) -> list[str]:
         """Variables of the user, in the order in which they were made."""
         return [name for name in list(self.names) if is_variable(name) and name not in self.reserved]

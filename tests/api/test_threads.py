@@ -6,7 +6,6 @@ import contextvars
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,44 +19,12 @@ from cloche import (
     SandboxResult,
     SessionClosedError,
 )
-
-PATIENCE = 30.0
-
-
-class Background:
-    """A call in another thread."""
-
-    def __init__(self, action: Callable[[], Any]) -> None:
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self._action = action
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.value = self._action()
-        except BaseException as exc:  # noqa: BLE001 - raised again in the test's thread
-            self.error = exc
-
-    def result(self) -> Any:
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive(), "the call did not return"
-        if self.error is not None:
-            raise self.error
-        return self.value
+from cloche.conformance.waiting import PATIENCE, Background, start_cell
 
 
 def start_endless(sandbox: NativePythonSandbox, code: str = "while True: pass") -> Background:
     """A cell that is running when this returns."""
-    running = threading.Event()
-    call = Background(
-        lambda: sandbox.execute(
-            f"print('go', flush=True)\n{code}", timeout_ms=60_000, on_output=lambda stream, text: running.set()
-        )
-    )
-    assert running.wait(PATIENCE)
-    return call
+    return start_cell(sandbox, f"print('go', flush=True)\n{code}", timeout_ms=60_000)
 
 
 # -- turns -------------------------------------------------------------------------------------

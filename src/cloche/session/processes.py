@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _STATE, _USER_TIME, _SYSTEM_TIME, _START = 0, 11, 12, 19
 
 
@@ -17,7 +17,7 @@ def process_start(pid: int) -> int | None:
 def cpu_seconds(pid: int | None, thread: int | None = None) -> float | None:
     """CPU time that a process, or one thread of it, has used. None where that cannot be told."""
     fields = None if pid is None else _fields(pid if thread is None else f"{pid}/task/{thread}")
-    return None if fields is None else (int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])) / _CLOCK_TICKS
+    return None if fields is None else (int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])) / CLOCK_TICKS
 
 
 def _fields(pid: int | str) -> list[bytes] | None:

@@ -116,7 +116,7 @@ class Branches:
         else:
             _go_to(self._folder)
             reopen(open_files())
-            _reseed_numpy()
+            reseed_numpy()
         self._kernel.runner.leave_parent_loop()
         # whose message this is, is told to the host by the system, not by us
         line_out = _socket.socket(fileno=os.dup(self._line))
@@ -201,7 +201,8 @@ def _restore_random_state(kept: Any) -> None:
         module.setstate(kept)
 
 
-def _reseed_numpy() -> None:
+def reseed_numpy() -> None:
+    """Copies of one process must not share random numbers. `random` reseeds itself at a fork; numpy does not."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

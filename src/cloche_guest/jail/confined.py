@@ -14,7 +14,8 @@ import socket
 
 from cloche_guest.jail import messages, syscalls
 from cloche_guest.jail.confinement import prove
-from cloche_guest.jail.keeper import Keeper, pid_of, process_fields
+from cloche_guest.jail.keeper import Keeper, process_fields
+from cloche_guest.jail.pid_one import pid_of
 from cloche_guest.jail.zygote import Zygote
 
 TYPE_CHECKING = False

@@ -15,6 +15,7 @@ import socket
 
 from cloche_guest.jail import confinement, messages, syscalls, worker
 from cloche_guest.jail.attributes import Attributes
+from cloche_guest.jail.pid_one import kill, pid_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Keeper:
             if not found:
                 return
             for pid in found:
-                _kill(pid)
+                kill(pid)
             self._reap(os.WNOHANG)
 
     def _reap(self, how: int) -> None:
@@ -204,22 +205,6 @@ class Keeper:
         self._drop_listener()  # whoever waits for an answer gets one
         self._reap(0)
         os._exit(0)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-
-
-def pid_of(pidfd: int) -> int:
-    """The process behind a handle; -1 when it is gone."""
-    with open("/proc/self/fdinfo/%d" % pidfd) as handle:
-        for line in handle:
-            if line.startswith("Pid:"):
-                return int(line.split()[1])
-    return -1
 
 
 def process_fields() -> list[tuple[int, list[bytes]]]:

@@ -75,13 +75,13 @@ class PidOne:
         if kind == "inner":
             self._use_inner(descriptors.pop())
         elif kind == "kill":
-            self._clear([_pid_of(one) for one in descriptors], message.get("since"))
+            self._clear([pid_of(one) for one in descriptors], message.get("since"))
             messages.send(self._line, {"cleared": True})
         elif kind == "allow":
             self._approvals = message["allow"]
             messages.send(self._line, {"allowed": True})
         elif kind == "track":
-            self._track(_pid_of(descriptors[0]), descriptors.pop())
+            self._track(pid_of(descriptors[0]), descriptors.pop())
         elif kind == "branch":
             self._branch(message, descriptors)
         elif kind == "store":
@@ -125,7 +125,7 @@ class PidOne:
         Branches live below this namespace and can be seen from it, but they are sessions of their own.
         """
         if not spare and not self._branched and since is None:
-            _kill(-1)  # all of the namespace but ourselves, at one stroke
+            kill(-1)  # all of the namespace but ourselves, at one stroke
             return
         for _ in range(ROUNDS):
             listed = [int(name) for name in os.listdir(self._processes) if name.isdigit() and name != "1"]
@@ -133,7 +133,7 @@ class PidOne:
             if not found:
                 return
             for pid in found:
-                _kill(pid)
+                kill(pid)
             self._reap()
 
     def _lives_here(self, pid: int, since: int | None) -> bool:
@@ -240,7 +240,8 @@ def serve_seat(control: int) -> None:
     PidOne(socket.socket(fileno=3)).serve()
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
+    """One that has ended already is what was wanted."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -259,7 +260,7 @@ def _open_folder(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _pid_of(pidfd: int) -> int:
+def pid_of(pidfd: int) -> int:
     """The process behind a handle, as numbered in this namespace; -1 when it is gone."""
     with open("/proc/self/fdinfo/%d" % pidfd) as handle:
         for line in handle:

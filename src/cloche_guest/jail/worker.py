@@ -5,10 +5,10 @@ from __future__ import annotations
 import _socket
 import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import resource
-import sys
 
 from cloche_guest.jail import filter as call_filter
 from cloche_guest.jail import landlock, messages, syscalls
+from cloche_guest.jail.branches import reseed_numpy
 from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
@@ -107,20 +107,13 @@ def serve_behind(go_in: Callable[[], None], session: PreparedSession, options: d
     """Go behind the wall, then be the guest's kernel. Never returns."""
     try:
         go_in()
-        reseed()
+        reseed_numpy()
         session.begin(WIRE, OUT, ERR, LINE, ahead=bool(options.get("ahead")))
     except BaseException as exc:
         try:
             os.write(2, ("jail: %s: %s\n" % (type(exc).__name__, exc)).encode())
         finally:
             os._exit(1)
-
-
-def reseed() -> None:
-    """Sessions of one zygote must not share random numbers. `random` reseeds itself at a fork; numpy does not."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
 
 
 def make_filter(*, memfd: bool) -> bytes:

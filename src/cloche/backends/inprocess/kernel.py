@@ -94,7 +94,7 @@ class InlineKernel:
         self._named: deque[str] = deque()
         self._context: Any = _UNBOUND
         self.space = InlineNamespace(self._builtins())
-        self.bridges = InlineBridges(self.counter, self._flush, self._current_context, policy.value_max_bytes)
+        self.bridges = InlineBridges(self.counter, self._flush, self.space.current_context, policy.value_max_bytes)
         self._bench: Workbench | None = None
         self._reserve()
 
@@ -116,7 +116,7 @@ class InlineKernel:
         space, bridges = self.space, self.bridges
         for name, function in {
             **bridges.standard(),
-            **bind_context_tools(lambda: self._current_context()[1]),
+            **bind_context_tools(lambda: self.space.current_context()[1]),
             "display": self._shown.function(),
             "BridgeError": BridgeError,
         }.items():
@@ -146,10 +146,6 @@ class InlineKernel:
 
             self.space.reserve("context", decode(outgoing(context, self._session.policy.value_max_bytes, "context")))
         self._context = context
-
-    def _current_context(self) -> tuple[bool, Any]:
-        value = self.space.names.get("context")
-        return value is self.space.reserved.get("context", self), value
 
     # -- cells ---------------------------------------------------------------------------------
 

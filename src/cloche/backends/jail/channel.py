@@ -15,6 +15,7 @@ from cloche.backends.jail.gauges import CellCounter
 from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
+from cloche.session.processes import CLOCK_TICKS
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from cloche.backends.jail.broker import Ticket
     from cloche.policy import Mount
     from cloche.session.workspace import Workspace
-
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class JailChannel(CountedWorker):
@@ -141,7 +140,7 @@ class JailChannel(CountedWorker):
             self.seat.clear()
 
     def end_children(self, seconds: float) -> None:
-        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * _CLOCK_TICKS) - 1
+        ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * CLOCK_TICKS) - 1
         with suppress(StartError):
             self.seat.clear(keep=[self.handle()], since=max(ticks, 0))
             self.seat.is_clear()  # the next cell must not meet them
