@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command import Cloche
 from tests.cli.typewriter import ENTER, Typewriter
 
-from cloche.cli.demo import Stage
+from cloche.cli.demo import Stage, this_command
 from cloche.cli.demo_steps import STEPS, Step
 from cloche.cli.group import invoke
 
@@ -86,3 +86,18 @@ def test_a_broken_promise_exits_2(
     said = capsys.readouterr().out
     assert "✗ not so: one and one is three" in said
     assert "1 of 2 steps did what they promised" in said
+
+
+def test_the_next_command_is_one_that_a_shell_here_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "a b" / "bin" / "cloche"
+    command.parent.mkdir(parents=True)
+    command.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(command)])
+    monkeypatch.setenv("PATH", str(command.parent))
+    assert this_command() == "cloche"
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert this_command() == "'a b/bin/cloche'"
+    monkeypatch.chdir("/")
+    monkeypatch.setattr("sys.argv", ["/elsewhere/cloche/cli/__main__.py"])
+    assert this_command() == "cloche"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
 import tempfile
 import time
@@ -213,7 +216,7 @@ class Stage:
         self._console.rule(style="dim")
         style = "bold green" if kept == len(STEPS) else "bold red"
         self._line(f"{kept} of {len(STEPS)} steps did what they promised. What was made is in {self._folder}", style)
-        self._line('next: cloche run -c "print(6*7)", cloche repl, cloche doctor', "")
+        self._line(f'next: {this_command()} run -c "print(6*7)", or with repl, doctor, --help', "")
 
     def _line(self, text: str, style: str) -> None:
         self._console.print(neutralise(text), style=style, soft_wrap=True)
@@ -242,3 +245,12 @@ class Stage:
             self._line(f"→ {result.value}", "cyan")
         if result.error is not None and result.exception is None:
             self._line(result.error, "yellow")
+
+
+def this_command() -> str:
+    """What a shell starts us with from here: the name, where that finds us, else the path of this one."""
+    here = os.path.abspath(sys.argv[0])
+    if os.path.basename(here) != "cloche" or shutil.which("cloche") == here:
+        return "cloche"
+    near = os.path.relpath(here)
+    return shlex.quote(here if near.startswith("..") else near)
