@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from cloche import (
     Display,
     PolicyError,
+    REPLEnvironment,
+    REPLExecutor,
+    REPLSettings,
     SandboxResult,
     SessionSandbox,
     Snapshot,
@@ -22,6 +26,7 @@ from cloche import (
     create_async_sandbox,
     create_sandbox,
 )
+from cloche.pool import Pool
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +93,13 @@ def test_a_sandbox_says_what_it_is_and_what_to_send_instead_of_it() -> None:
         with pytest.raises(TypeError, match="snapshot"):
             pickle.dumps(made)
     assert repr(made).endswith("native, destroyed>")
+
+
+def test_what_holds_sandboxes_says_how_it_is() -> None:
+    with REPLEnvironment("text", backend="native") as environment:
+        assert re.fullmatch(r"<REPLEnvironment on <NativePythonSandbox \d+: native, \w+( \w+)?>>", repr(environment))
+    assert repr(REPLExecutor(REPLSettings(), servers=3)) == "<REPLExecutor: not open, 0 of 3 ready>"
+    assert repr(Pool()) == "<Pool: 0 sessions, 0 of 64 places taken>"
 
 
 def test_a_snapshot_can_be_pickled() -> None:

@@ -94,6 +94,10 @@ class REPLExecutor:
         self._group: TaskGroup | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self.health().status if self._group is not None else "not open"
+        return f"<REPLExecutor: {state}, {len(self._ready)} of {self._wanted} ready>"
+
     # -- its life ------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:

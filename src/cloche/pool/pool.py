@@ -65,6 +65,9 @@ class Pool:
         self._group: TaskGroup | None = None
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<Pool: {len(self._sessions)} sessions, {self._places.taken} of {self.limits.sessions} places taken>"
+
     async def __aenter__(self) -> Self:
         self._group = anyio.create_task_group()
         await self._group.__aenter__()

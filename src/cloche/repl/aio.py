@@ -50,6 +50,9 @@ class AsyncREPLEnvironment:
         self._begun = False
         self._turn = anyio.Lock()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self._sandbox!r}>"
+
     def _function(self, name: str) -> Callable[..., Any]:
         benches = self._desk.benches
 
