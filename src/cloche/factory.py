@@ -29,6 +29,10 @@ AUTO_MINIMUM = Isolation.CONFINED
 """What `auto` is content with when the policy does not say. Less than a boundary must be asked for."""
 
 
+_KEYWORDS = ("backend", "policy", "workspace", "logger", "on_llm_query", "on_rlm_query", "tools", "python")
+"""What `create_sandbox` takes beside the fields of the policy and the options of a backend."""
+
+
 class Unset:
     """Says that an argument was not given (None may be a value)."""
 
@@ -293,7 +297,9 @@ def _settle(
         raise UnknownBackendError(exc.message, cause=where, remedy=exc.remedy) from None
     if "python" in options and "python" not in chosen.options:
         options.pop("python")
-    refuse_unknown(options, (*chosen.options, *names), f"option of the {chosen.name} backend")
+    if "context" in options:
+        raise TypeError("a sandbox is made without a context; initialize(context) gives it one")
+    refuse_unknown(options, (*chosen.options, *names, *_KEYWORDS), f"option of the {chosen.name} backend")
     return settings, chosen, options
 
 

@@ -248,6 +248,6 @@ def refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...], what: str) 
         if name not in known:
             import difflib
 
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, known, n=1) or [it for it in known if len(name) > 2 and name in it]
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
             raise TypeError(f"unknown {what} {name!r}{hint}")

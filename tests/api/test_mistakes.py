@@ -53,6 +53,22 @@ def test_an_argument_of_the_wrong_kind_is_refused_when_it_is_given(make: Any, op
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("llm_query", "did you mean 'on_llm_query'"),
+        ("tool", "did you mean 'tools'"),
+        ("env", "did you mean 'environment'"),
+        ("isolation", "did you mean 'minimum_isolation'"),
+        ("context", r"initialize\(context\)"),
+    ],
+)
+def test_an_option_under_another_name_is_told_its_own(option: str, words: str) -> None:
+    given: dict[str, Any] = {option: print}
+    with pytest.raises(TypeError, match=words):
+        create_sandbox(backend="native", **given)
+
+
 def test_a_backend_in_the_place_of_a_configuration_is_told_its_own_place() -> None:
     with pytest.raises(PolicyError) as caught:
         create_sandbox("jail")  # type: ignore[arg-type]  # the mistake
