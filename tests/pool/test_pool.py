@@ -473,6 +473,7 @@ def test_threads_can_use_a_pool() -> None:
         with pool.open("alice", context="text") as session:
             assert session.execute("context + '!'").value == "'text!'"
             assert pool.find(session.id, owner="alice").get_variable("context") == "text"
+            assert [each.id for each in pool.sessions("alice")] == [session.id]
             assert pool.stats()["live"] == 1
         assert pool.run("bob", "6 * 7").value == "42"
         assert pool.stats()["sessions"] == 0
@@ -485,10 +486,20 @@ OF_THE_POOL = {"pool", "order", "sandbox", "calls", "used_at", "kept", "unkeepab
 def test_a_session_for_threads_has_all_that_a_pooled_one_has_for_its_owner() -> None:
     theirs = {name for name in dir(PooledSession) if not name.startswith("_")} - OF_THE_POOL
     assert {name for name in dir(BlockingSession) if not name.startswith("_")} == theirs
-    for name in theirs:
-        if callable(method := getattr(PooledSession, name)):
-            wanted, given = (inspect.signature(one).parameters for one in (method, getattr(BlockingSession, name)))
-            assert dict(given) == dict(wanted), name
+    assert all(takes_the_same(PooledSession, BlockingSession, name) for name in theirs)
+
+
+def takes_the_same(one: type, other: type, name: str) -> bool:
+    methods = getattr(one, name), getattr(other, name)
+    if not callable(methods[0]):
+        return True
+    first, second = (dict(inspect.signature(method).parameters) for method in methods)
+    return first == second
+
+
+@pytest.mark.parametrize("name", ["open", "run", "find", "sessions", "stats"])
+def test_a_pool_for_threads_is_asked_as_the_other_is(name: str) -> None:
+    assert takes_the_same(Pool, BlockingPool, name)
 
 
 def test_branches_of_a_session_for_threads_are_such_sessions() -> None:

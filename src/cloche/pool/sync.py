@@ -200,20 +200,26 @@ class BlockingPool:
             self._pool_manager.__exit__(None, None, None)
         self._portal_manager.__exit__(kind, exc, trace)
 
-    def open(self, owner: str, **options: Any) -> BlockingSession:
+    def open(self, owner: str, *, context: Any = None, wait_ms: int | None = None, **options: Any) -> BlockingSession:
         """A session; see `Pool.open`."""
         portal, pool = self._running()
-        return BlockingSession(portal.call(partial(pool.open, owner, **options)), portal)
+        opened = portal.call(partial(pool.open, owner, context=context, wait_ms=wait_ms, **options))
+        return BlockingSession(opened, portal)
 
-    def run(self, owner: str, code: str, **options: Any) -> SandboxResult:
+    def run(self, owner: str, code: str, *, context: Any = None, **options: Any) -> SandboxResult:
         """One request in a fresh sandbox."""
         portal, pool = self._running()
-        return portal.call(partial(pool.run, owner, code, **options))
+        return portal.call(partial(pool.run, owner, code, context=context, **options))
 
     def find(self, session_id: str, *, owner: str | None = None, key: str | None = None) -> BlockingSession:
         """A session by its id."""
         portal, pool = self._running()
         return BlockingSession(portal.call(partial(pool.find, session_id, owner=owner, key=key)), portal)
+
+    def sessions(self, owner: str | None = None) -> list[BlockingSession]:
+        """All that are open, or those of one owner."""
+        portal, pool = self._running()
+        return [BlockingSession(session, portal) for session in portal.call(pool.sessions, owner)]
 
     def stats(self) -> dict[str, int]:
         """How full it is."""
