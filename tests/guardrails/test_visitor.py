@@ -233,6 +233,8 @@ ORDINARY = [
     "try: pass\nexcept ValueError as e: print(e.__cause__, e.args)",
     "d = {}\nd.get('x'); d.setdefault('y', []).append(1)",
     "class P:\n    __match_args__ = ('x', 'y')\n    __slots__ = ('x',)",
+    "for dir in list_dir():\n    if dir: print(dir)\n    def f(): return dir",
+    "if a:\n    with b as (input, vars): print(input, vars)",
 ]  # fmt: skip
 
 
@@ -261,6 +263,11 @@ def test_type_parameters_are_read():
         "def f(open):\n    class A:\n        g = open('x')\n        open = 1",
         "def f():\n    [lambda: (open := 1) for _ in ()]\n    return open('x')",
         "[open for open in open('x')]",
+        "for open in []: pass\nopen('x')",
+        "for open in open('x'): pass",
+        "for open in [1]:\n    del open\n    open('x')",
+        "with open('x') as open: pass",
+        "class A:\n    for open in [1]:\n        def f(self): return open('x')",
         "def f(x=open): open = 1",
         "@open\ndef f(open): pass",
     ],

@@ -2,7 +2,7 @@
 
 A name that is local to a function never falls back to a builtin, even while it has no value: such a `dir` or `input` is
 a variable like any other. At the top of a cell and in a class body a name without a value does fall back, so there
-only an assignment that nothing can go around or undo counts.
+only an assignment that nothing can go around or undo counts, and inside of a loop or a `with` what that binds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 Comprehension: TypeAlias = "ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp"
 
 Place: TypeAlias = tuple[int, int]
+THE_END = (2**31, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ def comprehension_scope(node: Comprehension, outer: Scope) -> Scope:
     return Scope(frozenset(targets), False, outer)
 
 
-def settled_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, Place]:
-    """The names that the cell itself binds for certain, and from which place on."""
-    settled: dict[str, Place] = {}
+def settled_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, list[tuple[Place, Place]]]:
+    """The names that the cell itself binds for certain, each with from where to where."""
+    settled: dict[str, list[tuple[Place, Place]]] = {}
     for statement in tree.body:
         names: set[str] = set()
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -83,7 +84,10 @@ def settled_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, Place
         elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
             names = set(bound_names(statement.target))
         for name in names:
-            settled.setdefault(name, (statement.end_lineno or 0, statement.end_col_offset or 0))
+            settled.setdefault(name, []).append((_end(statement), THE_END))
+    for body, names in _bodies(tree):
+        for name in names:
+            settled.setdefault(name, []).append(((body[0].lineno, body[0].col_offset), _end(body[-1])))
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             settled.pop(node.id, None)
@@ -91,6 +95,25 @@ def settled_names(tree: ast.Module, nodes: Iterable[ast.AST]) -> dict[str, Place
             # The name is removed at the end of the handler.
             settled.pop(node.name, None)
     return settled
+
+
+def _bodies(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], set[str]]]:
+    """Of loops and `with` outside of functions and classes: the body, and what is bound whenever it runs."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.For | ast.AsyncFor):
+            yield node.body, set(bound_names(node.target))
+        elif isinstance(node, ast.With | ast.AsyncWith):
+            targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+            yield node.body, {name for target in targets for name in bound_names(target)}
+        if not isinstance(node, _SCOPES):
+            statements = (ast.stmt, ast.ExceptHandler, ast.match_case)
+            waiting.extend(child for child in ast.iter_child_nodes(node) if isinstance(child, statements))
+
+
+def _end(statement: ast.stmt) -> Place:
+    return statement.end_lineno or 0, statement.end_col_offset or 0
 
 
 def bound_names(target: ast.AST) -> Iterator[str]:

@@ -190,8 +190,9 @@ class ASTSecurityVisitor(ast.NodeVisitor):
         if node.id not in self._names and not hidden:
             return
         if isinstance(node.ctx, ast.Load):
-            settled = self._settled.get(node.id)
-            own = self._scope.holds(node.id) or (settled is not None and settled <= (node.lineno, node.col_offset))
+            here = (node.lineno, node.col_offset)
+            settled = any(start <= here <= end for start, end in self._settled.get(node.id, ()))
+            own = settled or self._scope.holds(node.id)
         else:
             # Whoever changes these changes them for all that follows.
             own = self._scope.holds(node.id) or node.id not in _FIXED_NAMES
