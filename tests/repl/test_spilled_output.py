@@ -19,6 +19,11 @@ LONG = "\n".join(f"row {number}" for number in range(3000))
 PROMPT = PromptConfig()
 
 
+def test_lines_are_counted_as_peek_counts_them():
+    pages = "\x0c".join(map(str, range(100)))
+    assert head_and_tail(f"{pages}\r\nend\n") == f"{pages[:200]}... [{len(pages) - 200} more]\nend"
+
+
 @pytest.fixture
 def env(tmp_path):
     with REPLEnvironment("text", REPLConfig(spill_dir=str(tmp_path)), backend="native") as environment:
@@ -89,6 +94,13 @@ def test_a_model_keeps_a_rolling_summary():
     assert "Summary of the outputs so far:\nsummary 1" in asked[1]
     assert "b" * 4000 in asked[1]
     assert "summary 2" in second.output
+
+
+def test_an_error_is_told_whatever_a_model_makes_of_the_output_before_it():
+    with REPLEnvironment("", backend="native", llm=lambda _: "all is well") as env:
+        result = env.execute("print('x' * 9000)\nraise ValueError('no' * 2000)")
+        assert "all is well\n[ERROR] ValueError: nono" in result.output
+        assert len(result.output) <= PROMPT.max_output_preview
 
 
 def test_a_model_that_fails_costs_only_its_summary():

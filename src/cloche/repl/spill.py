@@ -130,7 +130,7 @@ class Spill:
 
 def head_and_tail(text: str) -> str:
     """What can be said of an output without a model: how it begins and how it ends. Long lines are cut."""
-    lines = text.splitlines() or [""]
+    lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]  # as `peek` and `grep` count them
     if len(lines) <= HEAD + TAIL:
         return "\n".join(map(_cut, lines))
     left_out = len(lines) - HEAD - TAIL
@@ -156,21 +156,30 @@ def bounded_summary(answer: str, prompt: PromptConfig) -> str:
 
 
 def compose(
-    turn: int, text: str, path: Path | OSError, summary: str, prompt: PromptConfig, cut: int | None = None
+    turn: int,
+    text: str,
+    path: Path | OSError,
+    summary: str,
+    prompt: PromptConfig,
+    *,
+    cut: int | None = None,
+    ending: str = "",
 ) -> str:
     """What takes the place of a stored output: head, summary, and how to see more (or why it cannot be seen).
 
-    `cut`: how many characters are in its file, if that is not all of them.
+    `cut`: how many characters are in its file, if that is not all of them. `ending`: what no summary may leave out.
     """
     lines = text.count("\n") + (not text.endswith("\n"))
     size = f"{len(text)} characters, {lines} line{'' if lines == 1 else 's'}"
-    if isinstance(path, OSError):
-        head = f"[Output: {size}; it could not be stored: {path.strerror}]"
-        return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - 1)}"
     part = "" if cut is None else f"the first {cut} characters "
     head = f"[Output: {size}, {part}stored as out:{turn} ({path})]"
     footer = f'[To see more: peek("out:{turn}"), peek("out:{turn}", lines=(1, 40)), grep("pattern", "out:{turn}")]'
-    return f"{head}\n{_fit(summary, prompt.max_output_preview - len(head) - len(footer) - 2)}\n{footer}"
+    if isinstance(path, OSError):
+        head, footer = f"[Output: {size}; it could not be stored: {path.strerror}]", ""
+    ending = _fit(ending, prompt.max_output_preview // 2)
+    others = [part for part in (head, ending, footer) if part]
+    shown = _fit(summary, prompt.max_output_preview - sum(map(len, others)) - len(others))
+    return "\n".join(part for part in (head, shown, ending, footer) if part)
 
 
 def _fit(summary: str, room: int) -> str:

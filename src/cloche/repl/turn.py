@@ -151,7 +151,7 @@ def describe_failure(result: SandboxResult, clean: Callable[[str], str] = str) -
 
 
 def compose_output(result: SandboxResult, error: str | None) -> str:
-    """What was printed, the value of a last expression, the error, and what became of the session."""
+    """What was printed, the value of a last expression, and how the turn ended."""
     parts = [result.stdout]
     if result.value is not None:
         parts.append(result.value)
@@ -160,10 +160,17 @@ def compose_output(result: SandboxResult, error: str | None) -> str:
         stderr = stderr.removesuffix(result.exception.traceback)
     if stderr.strip():
         parts.append(f"[STDERR]\n{stderr.rstrip()}")
+    parts.append(compose_ending(result, error))
+    return "\n".join(part.rstrip("\n") for part in parts if part)
+
+
+def compose_ending(result: SandboxResult, error: str | None) -> str:
+    """The error, what to do about it, and what became of the session: what is said of however long a turn."""
+    parts = []
     if error is not None:
         parts.append(f"[ERROR] {error}")
         if result.guidance:
             parts.append(f"[HINT] {result.guidance}")
     if result.session_state in AFTERWARDS:
         parts.append(f"[SESSION] {AFTERWARDS[result.session_state]}")
-    return "\n".join(part.rstrip("\n") for part in parts if part)
+    return "\n".join(parts)

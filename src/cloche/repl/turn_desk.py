@@ -22,7 +22,7 @@ from cloche.repl.manual import DOCS, STUBS
 from cloche.repl.models import Models
 from cloche.repl.redaction import redact
 from cloche.repl.tokens import TokenCounter, Tokens, default_counter
-from cloche.repl.turn import TurnResult, compose_output, describe_failure
+from cloche.repl.turn import TurnResult, compose_ending, compose_output, describe_failure
 from cloche_guest.values import RemoteObject
 
 if TYPE_CHECKING:
@@ -194,7 +194,8 @@ class TurnDesk:
         error, answer = self._error(turn, result), turn.answer
         spilled = None
         if len(output) > self.config.output_cap:
-            output, spilled = self._spill(turn.number, output, summary)
+            ending = self._clean(compose_ending(result, error))
+            output, spilled = self._spill(turn.number, output, summary, ending)
         return self._result(
             "\n".join(part for part in (*ready.notes, output) if part),
             is_final=answer is not None,
@@ -214,8 +215,8 @@ class TurnDesk:
             return None
         return describe_failure(result, self._clean)
 
-    def _spill(self, number: int, output: str, summary: str | None) -> tuple[str, str | None]:
-        """(what is shown in place of an output, its handle)."""
+    def _spill(self, number: int, output: str, summary: str | None, ending: str) -> tuple[str, str | None]:
+        """(what is shown in place of an output, its handle). `ending` is how the output ends, and is always shown."""
         path: Path | OSError
         try:
             path = self.bench.spill.store(number, output)
@@ -224,8 +225,9 @@ class TurnDesk:
         if summary is not None:
             shown = self.bench.spill.summary = spilling.bounded_summary(self._clean(summary), self.prompt)
         else:
-            shown = spilling.head_and_tail(output)
-        composed = spilling.compose(number, output, path, shown, self.prompt, self.bench.spill.cut.get(number))
+            shown = spilling.head_and_tail(output.removesuffix(ending))
+        cut = self.bench.spill.cut.get(number)
+        composed = spilling.compose(number, output, path, shown, self.prompt, cut=cut, ending=ending)
         return composed, None if isinstance(path, OSError) else f"out:{number}"
 
     def _clean(self, text: str) -> str:
