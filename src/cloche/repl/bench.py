@@ -213,7 +213,10 @@ class Bench:
 
     def _stuck(self, reason: Any = "") -> str:
         done = ", ".join(sorted({call.name for call in self.turn.calls})) or "nothing yet"
-        advice = [f"Noted: {self._clean(str(reason))[:300]}" if reason else "Noted.", f"Used in this turn: {done}."]
+        advice = [
+            f"Noted: {self._clean(str(reason)[:LOOKED_AT])[:300]}" if reason else "Noted.",
+            f"Used in this turn: {done}.",
+        ]
         if not self.looks:
             advice.append(
                 "Nothing was looked at so far: peek() shows the beginning of the context, grep(pattern) finds."

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MOST = 1000
 LONGEST = 20_000
+LOOKED_AT = 2000
+"""Characters of a tag or a source in which secrets are looked for; fewer are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,12 @@ class Findings:
         if not isinstance(tags, str | list | tuple | set | frozenset):
             raise RequestError(f"tags must be a list of words, not {type(tags).__name__}")
         text = clean(text)
-        marked = tuple(clean(str(tag))[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20])
-        finding = Finding(len(self.all) + 1, text, marked, None if source is None else clean(str(source))[:500], turn)
+        marked = tuple(
+            clean(str(tag)[:LOOKED_AT])[:100] for tag in ([tags] if isinstance(tags, str) else list(tags))[:20]
+        )
+        finding = Finding(
+            len(self.all) + 1, text, marked, None if source is None else clean(str(source)[:LOOKED_AT])[:500], turn
+        )
         self.all.append(finding)
         return {"id": finding.id, "content": text[:100], "tags": list(marked)}
 
