@@ -50,6 +50,7 @@ def assert_refused(done: Finished, *words: str) -> None:
         (("rnu",), "cloche run"),
         (("--no-such-option",), "cloche --help"),
         (("repl", "surplus"), "surplus"),
+        (("repl", "--context", "-"), "standard input"),
         (("repl", "--root", "."), "cloche repl --environment --root"),
         (("repl", "--guard", "off"), "cloche repl --environment --guard"),
         (("repl", "--environment", "--store", "sqlite:///x"), "--store"),

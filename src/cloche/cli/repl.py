@@ -9,6 +9,7 @@ import click
 
 from cloche import __version__
 from cloche.cli.failure import as_data, report
+from cloche.cli.inputs import STDIN
 from cloche.cli.interrupts import cancel_on_interrupt, tidy_ending
 from cloche.cli.named import NamedSession
 from cloche.cli.options import Choices, json_option, sandbox_options, session_option, store_option
@@ -56,6 +57,8 @@ def command(
     saved; :save NAME makes a session of one that was begun without. With --environment --context FILE you sit where an
     agent sits: peek(), grep(), FINAL() and everything else that list_tools() names.
     """
+    if choices.context == STDIN and not is_terminal(sys.stdin):
+        raise RequestError("standard input cannot be both the context and the cells", remedy="--context FILE")
     if environment:
         from cloche.cli.workbench import work
 
