@@ -44,6 +44,11 @@ def test_what_a_look_gave_is_counted_as_the_code_prints_it(env, call):
     assert result.calls[0].characters == len(result.output)
 
 
+def test_pieces_of_the_context_are_counted_by_their_text(env):
+    (call,) = env.execute("chunk_context(2, overlap=0)").calls
+    assert (call.characters, call.bytes, call.tokens.number, call.tokens.estimated) == (28, 30, 6, True)
+
+
 def test_a_call_that_failed_gave_nothing(env):
     (call,) = env.execute("grep('(')").calls
     assert (call.characters, call.bytes, call.tokens.number) == (0, 0, 0)

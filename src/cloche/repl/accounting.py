@@ -9,6 +9,8 @@ from cloche.repl.tokens import Tokens
 from cloche_guest.looks import make_hits, make_listing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cloche.repl.tokens import TokenCounter
 
 COUNTED = 50_000
@@ -31,6 +33,17 @@ def measure(text: str, count: TokenCounter) -> Size:
         return Size(len(text), size, count(text))
     sample = count(text[:COUNTED])
     return Size(len(text), size, Tokens(sample.number * len(text) // COUNTED, sample.encoding, estimated=True))
+
+
+def measure_pieces(text: str, pieces: Sequence[Sequence[Any]], count: TokenCounter) -> Size:
+    """How much pieces of a text are, each given by where it begins and ends: taken to be like its beginning."""
+    characters = sum(end - start for start, end, *_ in pieces)
+    sample = measure(text[:COUNTED], count)
+    if not sample.characters:
+        return sample
+    by = characters / sample.characters
+    tokens = Tokens(round(sample.tokens.number * by), sample.tokens.encoding, estimated=True)
+    return Size(characters, round(sample.bytes * by), tokens)
 
 
 def as_printed(name: str, value: Any) -> str:

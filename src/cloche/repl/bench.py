@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import PolicyError, PrematureFinalError, RequestError
 from cloche.repl import looking
-from cloche.repl.accounting import as_printed, measure
+from cloche.repl.accounting import as_printed, measure, measure_pieces
 from cloche.repl.ahead import Ahead, AwaitedSlot
 from cloche.repl.findings import Findings
 from cloche.repl.manual import DOCS, LOOKS, READ_ONLY, usage
@@ -156,7 +156,10 @@ class Bench:
             failed = self._clean(f"{type(exc).__name__}: {exc}")[:LONGEST_ERROR]
             raise
         finally:
-            size = measure(as_printed(name, call.value), self._count)
+            if name == "chunk_context" and failed is None:  # the code has the text; where to cut it is all that is sent
+                size = measure_pieces(self.sources.context.text, call.value, self._count)
+            else:
+                size = measure(as_printed(name, call.value), self._count)
             # With its text the answer itself comes along.
             shown = _arguments(args[:1] if name == "FINAL" else args, kwargs, self._clean)
             seconds, ahead = time.perf_counter() - started, call.slot is not None
