@@ -72,6 +72,8 @@ def guidance_for(
             "The package is not installed for the guest's interpreter: install it there, or choose another one with "
             "python=..."
         )
+    if kind == "SyntaxError":
+        return _not_python(exception.traceback)
     if kind == "GuardrailError":
         return (
             "The guard-rails do not let this code run: use what the message names in its place, or run it behind a "
@@ -80,6 +82,22 @@ def guidance_for(
     if kind == "EOFError" and "no terminal" in exception.message:
         return (
             "There is no terminal behind input(): set a variable with set_variable() or write the value into the code."
+        )
+    return None
+
+
+_FENCE = re.compile(r"^ {4}```", re.MULTILINE)
+_MAGIC = re.compile(r"^ {4}(?:\w+ = )?[!%]{1,2}[a-z]", re.MULTILINE)
+"""In a traceback, the line of source is set in by four."""
+
+
+def _not_python(traceback: str) -> str | None:
+    """What models put around code, and notebooks allow in it."""
+    if _FENCE.search(traceback):
+        return "The code has its Markdown fence around it: pass only what stands between the fences."
+    if _MAGIC.search(traceback):
+        return (
+            "Lines with ! or % are of IPython, and this is plain Python: use subprocess, or a module, in their place."
         )
     return None
 

@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 import cloche
-from cloche import CodeExecution, Display, ExceptionInfo, Isolation, SandboxResult
+from cloche import CodeExecution, Display, ExceptionInfo, ExecutionPolicy, Isolation, SandboxResult
+from cloche.guidance import guidance_for
 from cloche.result import Outcome
 
 
@@ -72,3 +73,17 @@ def test_the_cost_is_told():
     assert result.memory_used_bytes is not None
     assert result.memory_used_bytes > 1_000_000
     assert result.duration_ms > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("```python", "fence"), ("```", "fence"), ("!pip install x", "IPython"), ("%time f()", "IPython"),
+        ("%%bash", "IPython"), ("files = !ls", "IPython"), ("5 % % 3", None), ("def f(:", None),
+    ],
+)  # fmt: skip
+def test_what_models_write_beside_python_is_told_to_them(line, word):
+    traceback = f'  File "<cell 1>", line 1\n    {line}\n    ^\nSyntaxError: invalid syntax\n'
+    exception = ExceptionInfo("SyntaxError", "invalid syntax", 1, traceback)
+    said = guidance_for("error", exception, ExecutionPolicy(), 1000)
+    assert said is None if word is None else word in str(said)
