@@ -8,11 +8,13 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import anyio
 import pytest
 
-from cloche import PromptConfig, REPLConfig, REPLEnvironment
+from cloche import AsyncREPLEnvironment, PromptConfig, REPLConfig, REPLEnvironment
 from cloche.repl.spill import Spill, bounded_summary, compose, head_and_tail, summary_request
 
 LONG = "\n".join(f"row {number}" for number in range(3000))
@@ -109,6 +111,32 @@ def test_a_model_that_fails_costs_only_its_summary():
 
     with REPLEnvironment("text", backend="native", llm=model) as env:
         assert "row 14" in env.execute("for n in range(3000): print('row', n)").output
+
+
+def test_a_model_that_does_not_answer_costs_only_its_summary():
+    never = threading.Event()
+    code = "for n in range(3000): print('row', n)"
+    with REPLEnvironment("text", backend="native", llm=lambda _: never.wait(), bridge_timeout_ms=100) as env:
+        assert "row 14" in env.execute(code).output
+    never.set()
+
+    async def hang(prompt: str) -> str:
+        await anyio.sleep_forever()
+        raise AssertionError(prompt)
+
+    async def turn() -> str:
+        async with AsyncREPLEnvironment("text", backend="native", llm=hang, bridge_timeout_ms=100) as env:
+            return (await env.execute(code)).output
+
+    assert "row 14" in anyio.run(turn)
+
+
+def test_no_model_is_asked_about_the_output_before_the_answer():
+    asked: list[str] = []
+    with REPLEnvironment("text", backend="native", llm=asked.append) as env:
+        env.execute("peek()")
+        assert env.execute("print('x' * 9000)\nFINAL('done')").is_final
+    assert asked == []
 
 
 def test_the_oldest_outputs_give_way_to_the_quota(tmp_path):

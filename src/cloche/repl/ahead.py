@@ -50,6 +50,12 @@ class Slot:
         self._done.wait()
         return self._outcome()
 
+    def result_within(self, seconds: float) -> Any:
+        """What somebody else's `make` gives; `TimeoutError` when it takes longer, and then nobody waits for it."""
+        if not self._done.wait(seconds):
+            raise TimeoutError
+        return self._outcome()
+
     def _outcome(self) -> Any:
         if self._error is not None:
             raise self._error

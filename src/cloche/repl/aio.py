@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +91,11 @@ class AsyncREPLEnvironment:
                     group.cancel_scope.cancel()  # calls that were made ahead and that nobody asked for
             # Masking and writing many megabytes would hold up everything else in this loop.
             output = await anyio.to_thread.run_sync(desk.output_of, turn, result)
-            question = desk.summary_question(output)
-            summary = None if question is None else await self._summarise(question)
+            question = desk.summary_question(turn, output)
+            summary = None
+            if question is not None:
+                patience_ms = self._sandbox.policy.bridge_timeout_ms
+                summary = await desk.bench.models.summarise_async(question, patience_ms)
             return await anyio.to_thread.run_sync(desk.conclude, turn, ready, result, output, summary)
 
     @asynccontextmanager
@@ -108,19 +110,6 @@ class AsyncREPLEnvironment:
         if not self._begun:
             await self._sandbox.initialize(self._desk.context)
             self._begun = True
-
-    async def _summarise(self, question: str) -> str | None:
-        """A model that fails costs only its summary."""
-        llm = self._desk.bench.models.llm
-        assert llm is not None
-        try:
-            waits = self._desk.bench.models.is_async
-            answer = llm(question) if waits else await anyio.to_thread.run_sync(llm, question)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        except Exception:  # noqa: BLE001 - whatever a model's client raises
-            return None
-        return str(answer) if answer else None
 
     def cancel(self) -> None:
         """Stop the running turn."""

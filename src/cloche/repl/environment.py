@@ -94,8 +94,10 @@ class REPLEnvironment:
             finally:
                 turn.end()
             output = desk.output_of(turn, result)
-            question = desk.summary_question(output)
-            summary = None if question is None else self._summarise(question)
+            question = desk.summary_question(turn, output)
+            summary = None
+            if question is not None:
+                summary = desk.bench.models.summarise(question, self._sandbox.policy.bridge_timeout_ms)
             return desk.conclude(turn, ready, result, output, summary)
 
     @contextmanager
@@ -111,16 +113,6 @@ class REPLEnvironment:
         if not self._begun:
             self._sandbox.initialize(self._desk.context)
             self._begun = True
-
-    def _summarise(self, question: str) -> str | None:
-        """A model that fails costs only its summary."""
-        llm = self._desk.bench.models.llm
-        assert llm is not None
-        try:
-            answer = llm(question)
-        except Exception:  # noqa: BLE001 - whatever a model's client raises
-            return None
-        return str(answer) if answer else None
 
     def cancel(self) -> None:
         """Stop the running turn, from any thread."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextvars
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from cloche.errors import RequestError
-from cloche.repl.ahead import SIDE_BY_SIDE, Ahead
+from cloche.repl.ahead import SIDE_BY_SIDE, Ahead, Slot
 from cloche.repl.planning import PlannedCall
+from cloche.session.callback_threads import threads
 from cloche.session.callbacks import is_coroutine_function
 
 if TYPE_CHECKING:
@@ -33,6 +36,36 @@ class Models:
             raise RequestError("there is no model here", remedy="REPLEnvironment(..., llm=...) gives one")
         text = str(prompt) if context_slice is None else f"{prompt}\n\n{context_slice}"
         return self.llm(self._clean(text), **options)
+
+    def summarise(self, question: str, patience_ms: int | None) -> str | None:
+        """A model that fails, or does not answer in time, costs only its summary."""
+        llm, context = self.llm, contextvars.copy_context()
+        assert llm is not None
+        try:
+            if patience_ms is None:
+                answer = llm(question)
+            else:
+                slot = Slot(lambda: context.run(llm, question))
+                threads.run(slot.make)
+                answer = slot.result_within(patience_ms / 1000)
+        except Exception:  # noqa: BLE001 - whatever a model's client raises
+            return None
+        return str(answer) if answer else None
+
+    async def summarise_async(self, question: str, patience_ms: int | None) -> str | None:
+        """As `summarise`."""
+        llm, answer = self.llm, None
+        assert llm is not None
+        try:
+            with anyio.move_on_after(None if patience_ms is None else patience_ms / 1000):
+                if self.is_async:
+                    given = llm(question)
+                else:
+                    given = await anyio.to_thread.run_sync(llm, question, abandon_on_cancel=True)
+                answer = await given if inspect.isawaitable(given) else given
+        except Exception:  # noqa: BLE001 - whatever a model's client raises
+            return None
+        return str(answer) if answer else None
 
     def batch(self, turn: OpenTurn, prompts: Any, **options: Any) -> Any:
         """Many, side by side; the answers in order. When the turn is over, no more are asked."""

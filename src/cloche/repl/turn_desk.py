@@ -181,9 +181,12 @@ class TurnDesk:
         """All that a turn gave, fit to be shown, however long."""
         return self._clean(compose_output(result, self._error(turn, result)))
 
-    def summary_question(self, output: str) -> str | None:
-        """What to ask a model before the turn can be concluded; None: nothing, or there is none."""
-        if len(output) <= self.config.output_cap or self.bench.models.llm is None:
+    def summary_question(self, turn: OpenTurn, output: str) -> str | None:
+        """What to ask a model before the turn can be concluded; None: nothing, or there is none.
+
+        Behind the answer comes no other turn that a summary could serve.
+        """
+        if len(output) <= self.config.output_cap or self.bench.models.llm is None or turn.answer is not None:
             return None
         return spilling.summary_request(self.bench.spill.summary, output, self.prompt)
 
