@@ -118,6 +118,11 @@ def invoke(arguments: list[str]) -> int:
         if os.environ.get("CLOCHE_DEBUG"):
             raise
         report(_as_internal_error(exc), as_json=as_json)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:
+            _drop_output()
         return CODE_FAILED
     return returned if isinstance(returned, int) else 0
 
