@@ -57,9 +57,13 @@ def shut_down_all() -> None:
         find_backend(name).shut_down()
 
 
-def open_descriptors() -> int:
-    """How many descriptors this process has."""
-    return len(os.listdir("/proc/self/fd"))
+def open_descriptors() -> dict[str, str]:
+    """The descriptors that this process has, and what each of them is."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing itself
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+    return found
 
 
 def test_making_a_sandbox_starts_nothing(
@@ -148,8 +152,12 @@ def test_destroy_releases_every_descriptor(open_sandbox: OpenSandbox) -> None:
         with open_sandbox() as sandbox:
             sandbox.execute("1")
     shut_down_all()
-    wait_until(lambda: open_descriptors() <= before)
-    assert open_descriptors() <= before
+
+    def gained() -> list[str]:
+        now = open_descriptors()
+        return [what for name, what in now.items() if before.get(name) != what] if len(now) > len(before) else []
+
+    wait_until(lambda: not gained(), missed=gained)
 
 
 @pytest.mark.cloche_needs("subprocess")

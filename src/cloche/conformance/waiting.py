@@ -18,12 +18,14 @@ PATIENCE = 30.0
 """A hang detector: nothing is meant to come near it."""
 
 
-def wait_until(condition: Callable[[], object], missed: str = "what was waited for did not happen") -> None:
-    """Look again and again until `condition` holds."""
+def wait_until(
+    condition: Callable[[], object], missed: str | Callable[[], object] = "what was waited for did not happen"
+) -> None:
+    """Look again and again until `condition` holds; `missed`: what to say when it does not, or what finds that out."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(missed)
+            raise AssertionError(missed() if callable(missed) else missed)
         time.sleep(0.005)
 
 

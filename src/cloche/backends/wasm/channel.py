@@ -110,7 +110,7 @@ class WasmChannel(Channel):
         return self._exit
 
     def _entry(self) -> Entry:
-        return self.worker.ledger.read(self._slot)
+        return self.last if self._closed else self.worker.ledger.read(self._slot)
 
     def cpu_seconds(self) -> float | None:
         return cpu_seconds(self.worker.pid, self._entry().thread)
@@ -122,12 +122,14 @@ class WasmChannel(Channel):
     def close(self) -> None:
         if self._closed:
             return
-        if self._owner == os.getpid():
+        ours = self._owner == os.getpid()
+        if ours:
             self.kill()
             self.reap(PATIENCE + 5.0)
             self.last = self._entry()
-            self.worker.release(self._slot)
         self._closed = True
+        if ours:
+            self.worker.release(self._slot)
         self.wire.close()
         for descriptor in (self.stdout, self.stderr):
             if descriptor is not None:

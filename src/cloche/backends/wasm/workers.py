@@ -49,6 +49,7 @@ class Worker:
             raise StartError("the guest is not compiled", remedy="cloche setup wasm")
         self._lock = threading.Lock()
         self._free = list(range(SLOTS - 1, -1, -1))
+        self._closed = False
         self.ledger, ledger = Ledger.create()
         ours, theirs = socket.socketpair()
         self._line = ControlLine(ours)
@@ -99,6 +100,8 @@ class Worker:
     def open(self, descriptors: list[int], options: dict[str, Any]) -> int:
         """Begin a session over these descriptors; the number by which it goes."""
         with self._lock:
+            if self._closed:
+                raise StartError("the worker process has ended", remedy="try again: the next session starts another")
             slot = self._free.pop()
             self.ledger.write(slot, Entry())
         self._send({"open": slot, "options": options}, descriptors)
@@ -120,6 +123,12 @@ class Worker:
         """A session has ended, and nobody will ask about it any more."""
         with self._lock:
             self._free.append(slot)
+            self._close_unread_ledger()
+
+    def _close_unread_ledger(self) -> None:
+        """It has a descriptor. Sessions that outlive the worker still look up how they ended."""
+        if self._closed and len(self._free) == SLOTS:
+            self.ledger.close()
 
     def _send(self, message: dict[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
         with self._lock, suppress(OSError):  # gone: who looks for a session's end finds that
@@ -136,6 +145,9 @@ class Worker:
         """End it and forget it."""
         self._line.close()
         self.kill()
+        with self._lock:
+            self._closed = True
+            self._close_unread_ledger()
 
     def leave(self) -> None:
         """In a forked child: it is our parent's."""
