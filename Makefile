@@ -6,7 +6,8 @@
 # VENV=path uses another environment, PYTHON=path another interpreter, ARGS='-k name' narrows the tests.
 
 VENV ?= .venv
-WORKERS ?= 2
+# Many tests wait: one more than there are processors.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 ARGS ?=
 export PYTHON
 

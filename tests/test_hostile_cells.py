@@ -32,8 +32,8 @@ from cloche.result import SandboxResult
 from cloche.sandbox import SessionSandbox
 
 ASYNC_CELLS = [name for name in CELLS if name.startswith(("forge_", "exit_", "hang_repr", "hang_signals", "flood_"))]
-DEADLINE_MS = 200
-GRACE_MS = 300
+DEADLINE_MS = 120
+GRACE_MS = 200
 SLACK = 10.0
 """Seconds beyond deadline and grace: tells a hang from a busy machine."""
 MEMORY = 512 * 1024 * 1024

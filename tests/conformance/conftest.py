@@ -23,12 +23,23 @@ BACKENDS = (
 )
 
 
-BOTH_APIS = ("native",)
 LOOP_TOPICS = ("test_cancel", "test_bridges", "test_batches", "test_lifecycle", "test_parity")
-"""The two APIs differ in their drivers, which know nothing of backends. So all of it runs on both for one wall, and for
-the others what an event loop matters for. ``pytest --pyargs cloche.conformance --backend=NAME`` runs everything."""
 FAKE_TOPICS = (*LOOP_TOPICS, "test_cells", "test_context", "test_files", "test_output", "test_results")
-"""The fake is a native guest behind a script: what the script may have a part in."""
+GUEST_TOPICS = ("test_context_tools", "test_displays", "test_errors", "test_values")
+
+
+def is_told_by_another(backend: str, api: str, topic: str, *, on_trio: bool) -> bool:
+    """Whether what a run would show is shown by that of another. ``--backend=NAME`` leaves nothing out.
+
+    The two APIs differ in their drivers, which know nothing of backends: all of it runs on both for one wall, and for
+    the others what an event loop matters for; on trio, for two. The fake is a native guest behind a script. A daemon's
+    session is one of the jail, and its guest knows nothing of the door.
+    """
+    if on_trio:
+        return backend not in ("native", "jail")
+    if api == "async" and backend != "native":
+        return topic not in LOOP_TOPICS
+    return (backend == "fake" and topic not in FAKE_TOPICS) or (backend == "daemon" and topic in GUEST_TOPICS)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -37,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """See `BOTH_APIS`."""
+    """See `is_told_by_another`."""
     if chosen_backends(config):
         return
     kept: list[pytest.Item] = []
@@ -45,9 +56,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         called = getattr(getattr(item, "callspec", None), "params", {})
         topic = getattr(getattr(item, "function", None), "__module__", "").rpartition(".")[2]
-        again = called.get("cloche_api") == "async" and called.get("cloche_backend") not in BOTH_APIS
-        wanted = topic in LOOP_TOPICS if again else called.get("cloche_backend") != "fake" or topic in FAKE_TOPICS
-        (kept if wanted else left).append(item)
+        on_trio = item.path.stem == "test_on_trio"
+        again = "cloche_backend" in called and is_told_by_another(
+            called["cloche_backend"], called["cloche_api"], topic, on_trio=on_trio
+        )
+        (left if again else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
 

@@ -20,7 +20,7 @@ PATIENCE = 280
 pytestmark = pytest.mark.timeout(PATIENCE + 20)
 WALL = ("test_jail.py", "test_confined.py", "test_tiers.py", "test_clean_up.py")
 """Of the tests of the jail, those whose outcome depends on who runs them."""
-WALL_TOPICS = ("cancel", "cells", "errors", "files", "isolation", "lifecycle", "limits", "time")
+WALL_TOPICS = ("cancel", "files", "isolation", "lifecycle", "limits", "time")
 CONFORMANCE = tuple(f"cloche.conformance.test_{topic}" for topic in WALL_TOPICS)
 NO_NAMESPACES = ("tests/poorer_kernel.py", "no-namespaces")
 
