@@ -2,8 +2,10 @@
 
 Of the ways to do this, tracing each line costs every cell a multiple of its time and takes the host's debugger and
 coverage away, and a signal reaches the main thread only. An exception that the interpreter raises at the thread's next
-instruction costs nothing until it is needed and reaches any thread. What no way can do without a process to kill: end
-a call into C before it returns, or code that catches everything it meets.
+instruction costs nothing until it is needed and reaches any thread. A cell that swallowed some of them meets the next
+ones at its lines, where the interpreter can tell of these (3.12 on): since 3.13 an exception is raised one step later
+than it is put, which for a loop around a `try` is always inside of it. What no way can do without a process to kill:
+end a call into C before it returns, or code that catches everything it meets.
 
 One thread watches all cells of the process. It never strikes while a module is being imported (half a package stays
 broken for the whole host) or while code of ours is on top.
@@ -19,15 +21,18 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from collections.abc import Callable
+    from types import CodeType, FrameType
 
 StopReason = Literal["timeout", "cancelled"]
 
 KNOCK = 0.01
 """Seconds between two strikes at a cell that swallowed the first."""
+SWALLOWED = 3
+"""Strikes after which they come at lines."""
 LOOK_AGAIN = 0.001
 """Seconds until the next try at a cell that could not be struck where it was."""
 
@@ -38,6 +43,8 @@ _INTERRUPTIBLE = frozenset(
 )
 _GUEST = os.path.join(os.path.dirname(_HOST[:-1]), "cloche_guest") + os.sep
 _raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_TOOL_ID = 4  # none of those that are meant for debuggers, coverage and profilers
+_TOOL_NAME = "cloche deadlines"
 
 
 class CellStopped(KeyboardInterrupt):
@@ -74,6 +81,8 @@ class Watchdog:
         self._lock = threading.Lock()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._watched: set[Alarm] = set()
+        self._stubborn: dict[int, Alarm] = {}
+        """By thread: those that have swallowed their strikes."""
         self._asleep_until = 0.0
         self._started = False
 
@@ -94,6 +103,9 @@ class Watchdog:
         with self._lock:
             alarm.watched = False
             self._watched.discard(alarm)
+            self._stubborn.pop(alarm.thread, None)
+            if not self._stubborn:
+                _stop_telling_lines()
             if alarm.struck and alarm.thread == threading.get_ident():
                 _meet_what_is_on_its_way()
 
@@ -126,6 +138,11 @@ class Watchdog:
             with suppress(Empty):
                 bell.get(timeout=None if left == float("inf") else min(max(left, 0.0), threading.TIMEOUT_MAX))
 
+    def _at_line(self, code: CodeType, line: int) -> None:
+        """In every thread, before each line."""
+        if threading.get_ident() in self._stubborn and _may_be_struck(sys._getframe(1)):
+            raise CellStopped
+
     def _strike(self, alarm: Alarm, now: float) -> None:
         frame = sys._current_frames().get(alarm.thread)
         if frame is None or not _may_be_struck(frame):
@@ -133,6 +150,8 @@ class Watchdog:
             return
         alarm.struck += 1
         alarm.due = now + KNOCK
+        if alarm.struck > SWALLOWED and alarm.thread not in self._stubborn and _tell_lines(self._at_line):
+            self._stubborn[alarm.thread] = alarm
         _raise_in(ctypes.c_ulong(alarm.thread), ctypes.py_object(CellStopped))
 
 
@@ -149,6 +168,26 @@ def _meet_what_is_on_its_way() -> None:
             pass
     except CellStopped:
         pass
+
+
+def _tell_lines(callback: Callable[[CodeType, int], object]) -> bool:
+    """Have every line that is about to run told; False where that cannot be had. It slows down the whole process."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return False
+    if monitoring.get_tool(_TOOL_ID) is None:
+        monitoring.use_tool_id(_TOOL_ID, _TOOL_NAME)
+        monitoring.register_callback(_TOOL_ID, monitoring.events.LINE, callback)
+        monitoring.set_events(_TOOL_ID, monitoring.events.LINE)
+    return bool(monitoring.get_tool(_TOOL_ID) == _TOOL_NAME)
+
+
+def _stop_telling_lines() -> None:
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is not None and monitoring.get_tool(_TOOL_ID) == _TOOL_NAME:
+        monitoring.set_events(_TOOL_ID, 0)
+        monitoring.register_callback(_TOOL_ID, monitoring.events.LINE, None)
+        monitoring.free_tool_id(_TOOL_ID)
 
 
 def is_ours(filename: str) -> bool:
