@@ -84,6 +84,7 @@ def reducers(beside_cloudpickle: bool) -> dict[type, Callable[[Any], Any]]:
     for module, name, reduce in (
         (functools, "_lru_cache_wrapper", _reduce_cached),
         (functools, "cached_property", _reduce_cached_property),
+        (functools, "singledispatchmethod", _reduce_method_by_type),
         (typing, "NewType", _reduce_new_type),
         *[(typing, name, reduce) for name, reduce in _OF_TYPING],
         *[(_typing, name, reduce) for name, reduce in _OF_TYPING],
@@ -130,6 +131,11 @@ def _reduce_cached(function: Any) -> Any:
 def _reduce_cached_property(found: Any) -> Any:
     """Before CPython 3.12 it holds a lock."""
     return type(found), (found.func,), {"attrname": found.attrname}
+
+
+def _reduce_method_by_type(found: Any) -> Any:
+    """Since CPython 3.13 it remembers, weakly, whom it was asked for."""
+    return type(found), (found.func,), {"func": found.func, "dispatcher": found.dispatcher}
 
 
 def _reduce_new_type(found: Any) -> Any:
