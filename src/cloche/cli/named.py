@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from cloche.errors import ClocheError, ConflictError, SnapshotError
 from cloche.journal.recording import Recorder, resume
 from cloche.journal.shelf import SessionShelf, check_name
@@ -22,10 +24,17 @@ _NAMED = 5
 
 
 def open_shelf(url: str | None) -> SessionShelf:
-    """The user's sessions in the store of that address, or where CLOCHE_STORE says, or among their own files."""
+    """The user's sessions in the store of that address, or where CLOCHE_STORE says, or among their own files.
+
+    It is closed when the command is over.
+    """
     from cloche.stores.opening import open_store
 
-    return SessionShelf(open_store(url), owner())
+    store = open_store(url)
+    command = click.get_current_context(silent=True)
+    if command is not None:
+        command.call_on_close(store.close)
+    return SessionShelf(store, owner())
 
 
 def owner() -> str:
