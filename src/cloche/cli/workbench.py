@@ -111,7 +111,7 @@ class BenchRepl(Repl):
         if turn.output:
             self._terminal.out_line(turn.output)
         if turn.is_final:
-            self._terminal.note(f"FINAL: {turn.final_answer}")
+            self._terminal.out_line(f"FINAL: {turn.final_answer}")
         if turn.calls:
             calls = "1 host call" if len(turn.calls) == 1 else f"{len(turn.calls)} host calls"
             self._terminal.note(f"{turn.shown} in {turn.shown_bytes:,} bytes shown, {calls}")
