@@ -2,6 +2,7 @@
 #   make demo    a guided tour          make test    the tests
 #   make lint    style and layers       make types   mypy --strict
 #   make bench   measurements           make docs    the site, into site/
+#   make test-all   make test, and what takes longer (a quarter of an hour)
 #   make soak    ten thousand sessions, and what is left after them (minutes)
 # VENV=path uses another environment, PYTHON=path another interpreter, ARGS='-k name' narrows the tests.
 
@@ -16,12 +17,12 @@ BIN = $(VENV)/bin
 STAMP := $(VENV)/.installed-$(firstword $(shell pwd -P | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types format bench soak docs clean
+.PHONY: help install demo test test-slow test-all lint types format bench soak docs clean
 # Two installs into one environment must not overlap.
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,6p
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed -n 1,7p
 
 $(STAMP)-%: pyproject.toml scripts/install hatch_build.py $(wildcard src/cloche_guest/jail/native/*.[ch])
 	@scripts/install "$(VENV)" $* "$@"
@@ -32,11 +33,20 @@ demo: $(STAMP)-dev
 	@$(BIN)/cloche demo
 
 # What fails beside the others runs once more, alone: real time and real signals on a busy machine. It must pass then.
+define run_tests
+$(BIN)/cloche setup wasm
+$(BIN)/python -m pytest -m $(1) -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS) || { \
+  code=$$?; [ $$code -eq 1 ] || exit $$code; echo "=== failed beside the others; once more, alone"; \
+  $(BIN)/python -m pytest -m $(1) --last-failed --last-failed-no-failures none $(ARGS); }
+endef
+
 test: $(STAMP)-dev
-	$(BIN)/cloche setup wasm
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 $(ARGS) || { \
-	  code=$$?; [ $$code -eq 1 ] || exit $$code; echo "=== failed beside the others; once more, alone"; \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
+	$(call run_tests,"not slow")
+
+test-slow: $(STAMP)-dev
+	$(call run_tests,slow)
+
+test-all: test test-slow
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

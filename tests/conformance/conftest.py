@@ -29,7 +29,7 @@ GUEST_TOPICS = ("test_context_tools", "test_displays", "test_errors", "test_valu
 
 
 def is_told_by_another(backend: str, api: str, topic: str, *, on_trio: bool) -> bool:
-    """Whether what a run would show is shown by that of another. ``--backend=NAME`` leaves nothing out.
+    """Whether what a run would show is shown by that of another: such a run is left to the slow tier.
 
     The two APIs differ in their drivers, which know nothing of backends: all of it runs on both for one wall, and for
     the others what an event loop matters for; on trio, for two. The fake is a native guest behind a script. A daemon's
@@ -48,21 +48,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """See `is_told_by_another`."""
+    """Leave to the slow tier what another run shows. ``--backend=NAME`` runs all of it, whatever the tier."""
     if chosen_backends(config):
         return
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
     for item in items:
         called = getattr(getattr(item, "callspec", None), "params", {})
         topic = getattr(getattr(item, "function", None), "__module__", "").rpartition(".")[2]
         on_trio = item.path.stem == "test_on_trio"
-        again = "cloche_backend" in called and is_told_by_another(
+        if "cloche_backend" in called and is_told_by_another(
             called["cloche_backend"], called["cloche_api"], topic, on_trio=on_trio
-        )
-        (left if again else kept).append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=left)
+        ):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

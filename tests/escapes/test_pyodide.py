@@ -7,18 +7,20 @@ import pytest
 from cloche.backends.pyodide.backend import PyodideBackend
 from cloche.errors import BackendUnavailableError
 from cloche.escapes import Canaries, Technique, all_techniques, run_technique
-from cloche.pytest_plugin import chosen_backends
 
 AIMED_AT_IT = {"T52", "T62", "T65", "T68", "T70"}
-"""By files, links and the bridge to JavaScript; most others need what is not there, and are tried by
-``--backend=pyodide``: a start takes half a second of a processor."""
+"""By files, links and the bridge to JavaScript. Most others need what is not there, and are left to the slow tests: a
+start takes half a second of a processor."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "technique" in metafunc.fixturenames:
-        everything = "pyodide" in chosen_backends(metafunc.config)
-        cells = [each for each in all_techniques() if not each.is_probe and (everything or each.id in AIMED_AT_IT)]
-        metafunc.parametrize("technique", cells, ids=lambda each: f"{each.id}-{each.name}")
+        cells = [
+            pytest.param(each, marks=() if each.id in AIMED_AT_IT else pytest.mark.slow, id=f"{each.id}-{each.name}")
+            for each in all_techniques()
+            if not each.is_probe
+        ]
+        metafunc.parametrize("technique", cells)
 
 
 @pytest.fixture(scope="module")

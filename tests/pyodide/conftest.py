@@ -11,26 +11,19 @@ from cloche import SessionSandbox, create_sandbox
 from cloche.backends.pyodide import release, runtime
 from cloche.backends.pyodide.backend import PyodideBackend
 from cloche.errors import BackendUnavailableError
-from cloche.pytest_plugin import chosen_backends
 
 MOST_CASES = 4
-"""Of one behaviour, since each case starts a session of half a second. ``--backend=pyodide`` runs all."""
+"""Of one behaviour in `make test`, since each case starts a session of half a second. The others are slow tests."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "pyodide" in chosen_backends(config):
-        return
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: Counter[str] = Counter()
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
     for item in items:
         behaviour = getattr(item, "originalname", item.name)
         of_the_suite = item.path.name == "test_conformance.py" and item.path.parent.name == "pyodide"
         seen[behaviour] += of_the_suite
-        (left if seen[behaviour] > MOST_CASES else kept).append(item)
-    if left:
-        items[:] = kept
-        config.hook.pytest_deselected(items=left)
+        if seen[behaviour] > MOST_CASES:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Cells that mean harm, on this wall: every call returns, and the session works afterwards or says so.
 
 A start takes half a second of a processor, so those are tried that aim at what is particular here: the wire, the end of
-the process, floods, and what cannot be interrupted. ``--backend=pyodide`` tries all of ``tests/hostile_cells``.
+the process, floods, and what cannot be interrupted. The rest of ``tests/hostile_cells`` are slow tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from tests.hostile_corpus import CELLS, read_cell
 from tests.test_hostile_cells import DEADLINE_MS, MEMORY, Session, endure
 
 from cloche import ExecutionPolicy, SessionSandbox, create_sandbox
-from cloche.pytest_plugin import chosen_backends
 
 QUOTA = 8_000_000
 TRIED = (
@@ -41,7 +40,9 @@ FILES = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "cell" in metafunc.fixturenames:
-        metafunc.parametrize("cell", CELLS if "pyodide" in chosen_backends(metafunc.config) else TRIED)
+        metafunc.parametrize(
+            "cell", [cell if cell in TRIED else pytest.param(cell, marks=pytest.mark.slow) for cell in CELLS]
+        )
 
 
 @pytest.fixture
