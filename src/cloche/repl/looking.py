@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PEEK = 500
 MOST_ENTRIES = 100
+MOST_LISTED = 100_000
+"""Names of a folder that are counted."""
 MOST_LINES_AROUND = 100_000
 NEAR_A_LINE = 200
 """Characters: a cut is moved to the end of a line when one is that near."""
@@ -144,12 +146,7 @@ def list_dir(sources: Sources, path: Any = ".") -> dict[str, Any]:
         return {"total": len(found), "entries": found[:MOST_ENTRIES]}
     real = sources.roots.resolve(path)
     try:
-        descriptor = sources.roots.open(real)
-        try:
-            with os.scandir(descriptor) as entries:
-                found = [_entry(real, entry) for entry in entries]
-        finally:
-            os.close(descriptor)
+        found = [_entry(real, name, status) for name, status in sources.roots.entries(real, MOST_LISTED)]
     except OSError as exc:
         raise LookError(f"{path!r:.200} cannot be listed", cause=exc.strerror) from None
     found.sort(key=lambda entry: (not entry["is_dir"], entry["name"]))
@@ -163,7 +160,7 @@ def file_info(sources: Sources, path: Any) -> dict[str, Any]:
         return _information(path, inside)
     real = sources.roots.resolve(path)
     try:
-        return _information(path, os.stat(real, follow_symlinks=False))
+        return _information(path, sources.roots.status(real))
     except OSError as exc:
         raise LookError(f"{path!r:.200} cannot be looked at", cause=str(exc)[:200]) from None
 
@@ -203,13 +200,9 @@ def _described_entry(name: str, path: str, is_dir: bool, size: int | None) -> di
     return {"name": shown, "path": path, "is_dir": is_dir, "size": size}
 
 
-def _entry(folder: str, entry: os.DirEntry[str]) -> dict[str, Any]:
-    is_dir = entry.is_dir(follow_symlinks=False)
-    try:
-        size = None if is_dir else entry.stat(follow_symlinks=False).st_size
-    except OSError:
-        size = None
-    return _described_entry(entry.name, os.path.join(folder, entry.name), is_dir, size)
+def _entry(folder: str, name: str, status: os.stat_result) -> dict[str, Any]:
+    is_dir = stat.S_ISDIR(status.st_mode)
+    return _described_entry(name, os.path.join(folder, name), is_dir, None if is_dir else status.st_size)
 
 
 def _line_range(lines: Any) -> tuple[int, int]:

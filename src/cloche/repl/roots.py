@@ -7,16 +7,16 @@ then walked from the root one component at a time, following nothing: a link tha
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cloche.errors import SourceError
+from cloche.host import guest_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 LONGEST_PATH = 4096
-_ANY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # and never waiting for a pipe
-_FOLDER = _ANY | os.O_DIRECTORY
 
 
 class Roots:
@@ -36,28 +36,56 @@ class Roots:
         tried = [path] if os.path.isabs(path) else [os.path.join(root, path) for root in self.folders]
         for candidate in tried:
             real = os.path.realpath(candidate)
-            if self._root_of(real) is not None and os.path.exists(real):
+            if self._root_of(real) is not None and self._is_there(real):
                 return real
         where = ", ".join(self.folders) or "none: REPLConfig(roots=[...]) names some"
         raise SourceError(f"there is no {path!r:.200} that may be seen", cause=f"the roots are {where}")
 
     def open(self, real: str) -> int:
-        """A descriptor of what has this real path; OSError when it is not what it was."""
+        """A descriptor of the plain file that has this real path; OSError when it is not what it was."""
+        with self._parent(real) as (folder, name):
+            return guest_files.open_file(name, folder)
+
+    def entries(self, real: str, most: int) -> list[tuple[str, os.stat_result]]:
+        """The first names in the folder that has this real path."""
+        root, names = self._split(real)
+        with self._inside(root, names) as folder:
+            return list(guest_files.entries(folder, most))
+
+    def status(self, real: str) -> os.stat_result:
+        """Of the file or folder that has this real path."""
+        with self._parent(real) as (folder, name):
+            return guest_files.status(name, folder)
+
+    @contextmanager
+    def _parent(self, real: str) -> Iterator[tuple[int, str]]:
+        """(descriptor of the folder that holds it, its name there)."""
+        root, names = self._split(real)
+        *folders, name = names or ["."]
+        with self._inside(root, folders) as folder:
+            yield folder, name
+
+    def _split(self, real: str) -> tuple[str, list[str]]:
         root = self._root_of(real)
         if root is None:
             raise FileNotFoundError(2, "No such file or directory")
-        *folders, last = [root, *(part for part in real[len(root) :].split("/") if part)]
-        descriptor: int | None = None
+        return root, [part for part in real[len(root) :].split("/") if part]
+
+    @staticmethod
+    @contextmanager
+    def _inside(root: str, names: list[str]) -> Iterator[int]:
+        folder = guest_files.descend(guest_files.open_folder(root), names)
         try:
-            for part in folders:
-                inner = os.open(part, _FOLDER, dir_fd=descriptor)
-                if descriptor is not None:
-                    os.close(descriptor)
-                descriptor = inner
-            return os.open(last, _ANY, dir_fd=descriptor)
+            yield folder
         finally:
-            if descriptor is not None:
-                os.close(descriptor)
+            os.close(folder)
+
+    def _is_there(self, real: str) -> bool:
+        try:
+            self.status(real)
+        except OSError:
+            return False
+        return True
 
     def _root_of(self, real: str) -> str | None:
         return next((root for root in self.folders if real == root or real.startswith(root.rstrip("/") + "/")), None)

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cloche.errors import SourceError, WorkspaceFileError
+from cloche.host import guest_files
 from cloche.repl.redaction import Place, cut_out, find_private_keys, mask
 from cloche.repl.roots import Roots, is_path
 from cloche.repl.searching import Text
@@ -159,8 +160,8 @@ class Sources:
             status = self.workspace_status(name)
             if status is not None and stat.S_ISREG(status.st_mode):
                 return True
-            return os.path.isfile(self.roots.resolve(name))
-        except SourceError:
+            return stat.S_ISREG(self.roots.status(self.roots.resolve(name)).st_mode)
+        except (SourceError, OSError):
             return False
 
     def is_handle(self, name: str) -> bool:
@@ -230,20 +231,25 @@ class Sources:
                 raise SourceError(f"{name!r:.200} is not a plain file", remedy="list_dir(path) shows folders") from None
             raise
         try:
-            with open(path, "rb", opener=lambda *_: self.roots.open(path)) as handle:
-                status = os.fstat(handle.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise SourceError(f"{name!r:.200} is not a plain file")
-                mark = _mark(status)
-                kept = self._kept(path, mark)
-                if kept is not None:
-                    return kept
-                data = handle.read(MOST_OF_A_FILE + 1)  # it may grow meanwhile, or have no size at all
-                if len(data) > MOST_OF_A_FILE:
-                    raise SourceError(f"{name!r:.200} has more than the {MOST_OF_A_FILE} bytes that can be looked at")
-                whole = status.st_size == len(data) and _mark(os.fstat(handle.fileno())) == mark
+            descriptor = self.roots.open(path)
+        except guest_files.NotPlainFileError:
+            raise SourceError(f"{name!r:.200} is not a plain file") from None
         except OSError as exc:
             raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
+        try:
+            status = os.fstat(descriptor)
+            mark = _mark(status)
+            kept = self._kept(path, mark)
+            if kept is not None:
+                return kept
+            data = guest_files.read_open_file(descriptor, MOST_OF_A_FILE)
+            whole = status.st_size == len(data) and _mark(os.fstat(descriptor)) == mark
+        except guest_files.FileTooLargeError:
+            raise SourceError(f"{name!r:.200} has more than the {MOST_OF_A_FILE} bytes that can be looked at") from None
+        except OSError as exc:
+            raise SourceError(f"{name!r:.200} cannot be read", cause=exc.strerror) from None
+        finally:
+            os.close(descriptor)
         source = self._source(name, text_of(data))
         if whole:  # what changed while it was read is read again the next time
             self._keep(path, mark, source)

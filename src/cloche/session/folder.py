@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloche.errors import WorkspaceFileError
+from cloche.host.removal import remove_tree
 from cloche.paths import sessions_dir
 from cloche.session.processes import process_start
-from cloche.session.removal import remove_tree
 from cloche.session.workspace import Workspace
 
 RECORD = "session.json"

@@ -21,13 +21,13 @@ from cloche.errors import (
     UnsupportedError,
     WorkspaceFileError,
 )
+from cloche.host.guest_paths import path_text
 from cloche.policy import MOST
 from cloche.session.callbacks import Callbacks
 from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
 from cloche.session.folder import SessionFolder
 from cloche.session.guest import Guest
-from cloche.session.guest_paths import path_text
 from cloche.session.machine import Call, Machine
 from cloche.session.operations import context_call
 from cloche.session.pump import PollWatch, Pump, Watch

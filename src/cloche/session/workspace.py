@@ -1,7 +1,7 @@
 """A session's folder on the host: what changed in it, and safe reading and writing of guest-controlled paths.
 
-The guest owns every name in here. So nothing follows a link, nothing blocks on a FIFO or a device, nothing reads
-more than its limit, and paths are walked as `guest_paths` says.
+The guest owns every name in here. So everything is opened by `cloche.host.guest_files`: nothing follows a link, nothing
+blocks on a FIFO or a device, nothing reads more than its limit.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import os
 import stat
 import time
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import islice
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloche.errors import WorkspaceFileError
-from cloche.session.guest_paths import FOLDER, MAX_DEPTH, components, descend, refusal
-from cloche.session.removal import remove_tree
+from cloche.host import guest_files
+from cloche.host.guest_paths import MAX_DEPTH, components, refusal
+from cloche.host.removal import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_ENTRIES = 20_000
-_CHUNK = 1 << 20
 _CLOCK_GRAIN = 50_000_000  # ns; coarser than any file system's clock here
 
 Fingerprint = tuple[int, int, int, int]
@@ -115,107 +114,50 @@ class Workspace:
         if self._known or not self._empty_since:
             return False
         try:
-            return os.stat(self._root_text).st_mtime_ns == self._empty_since
+            return os.lstat(self._root_text).st_mtime_ns == self._empty_since
         except OSError:
             return False
 
     def _scan(self) -> tuple[dict[str, Fingerprint], bool, int]:
         """Fingerprints of all files, whether all were seen, and their size on disk."""
         self._empty_since = 0
-        changed = 0
-        if self.private:
-            try:
-                status = os.lstat(self._root_text)
-            except OSError:  # removed by the guest
-                return {}, True, 0
-            if not stat.S_ISDIR(status.st_mode):  # a link to somewhere else, in its place
-                return {}, True, 0
-            changed = status.st_mtime_ns
-        found, complete, total, folders = self._walk()
-        if self.private and not found and not folders and time.time_ns() - changed > _CLOCK_GRAIN:
-            self._empty_since = changed
-        return found, complete, total
+        tree = self._walk()
+        if self.private and not tree.files and not tree.folders and time.time_ns() - tree.changed > _CLOCK_GRAIN:
+            self._empty_since = tree.changed
+        files = {path: _fingerprint(status) for path, status in tree.files.items()}
+        return files, tree.complete, sum(status.st_blocks for status in tree.files.values()) * 512
 
-    def _walk(self) -> tuple[dict[str, Fingerprint], bool, int, list[str]]:
-        found: dict[str, Fingerprint] = {}
-        folders: list[str] = []
-        total, entries = 0, 0
-        pending = [("", 0)]
-        while pending:
-            folder, depth = pending.pop()
-            with suppress(OSError), self._entries(folder) as listing:  # removed, replaced or forbidden meanwhile
-                for entry in listing:
-                    entries += 1
-                    if entries > MAX_ENTRIES:
-                        return found, False, total, folders
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append(path)
-                        if depth < MAX_DEPTH:
-                            pending.append((path, depth + 1))
-                        continue
-                    total += status.st_blocks * 512
-                    found[path] = _fingerprint(status)
-        return found, True, total, folders
-
-    @contextmanager
-    def _entries(self, folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-        """What is in a folder. The guest may have put a link there since we saw it: then this fails."""
-        if not folder:
-            with os.scandir(self._root_text) as listing:
-                yield listing
-            return
-        descriptor = descend(os.open(self._root_text, FOLDER), folder.split("/"))
+    def _walk(self) -> _Tree:
+        """All that is there; nothing where the guest has removed the folder, or put a link in its place."""
+        tree = _Tree()
         try:
-            with os.scandir(descriptor) as listing:
-                yield listing
+            root = guest_files.open_folder(self._root_text)
+        except OSError:
+            return tree
+        try:
+            tree.changed = os.fstat(root).st_mtime_ns
+            walk = guest_files.Walk(root, max_entries=MAX_ENTRIES, max_depth=MAX_DEPTH)
+            for path, status in walk:
+                if stat.S_ISDIR(status.st_mode):
+                    tree.folders.append(path)
+                else:
+                    tree.files[path] = status
+            tree.complete = walk.complete
         finally:
-            os.close(descriptor)
+            os.close(root)
+        return tree
 
     # -- single files --------------------------------------------------------------------------
 
     def read(self, path: str, limit: int) -> bytes:
         """The bytes of a plain file, at most `limit`."""
         with self._parent(path) as (folder, name):
-            descriptor = self._open(folder, name, path)
-        try:
-            size = os.fstat(descriptor).st_size
-            if size > limit:
-                raise WorkspaceFileError(f"{path} has {size} bytes; the limit is {limit}")
-            parts = []
-            left = limit + 1
-            while left and (part := os.read(descriptor, min(left, _CHUNK))):
-                parts.append(part)
-                left -= len(part)
-        finally:
-            os.close(descriptor)
-        if not left:
-            raise WorkspaceFileError(f"{path} grew over the limit of {limit} bytes while it was read")
-        return b"".join(parts)
+            return guest_files.read_file(name, folder, limit=limit)
 
     def status(self, path: str) -> os.stat_result:
         """Of a file, a folder or a link, which is not followed."""
         with self._parent(path) as (folder, name):
-            try:
-                return os.stat(name, dir_fd=folder, follow_symlinks=False)
-            except OSError as exc:
-                raise refusal(path, exc) from None
-
-    @staticmethod
-    def _open(folder: int, name: str, path: str) -> int:
-        try:
-            # O_NONBLOCK: opening a FIFO returns at once, and is then refused
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        except OSError as exc:
-            raise refusal(path, exc) from None
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise WorkspaceFileError(f"{path} is not a plain file")
-        return descriptor
+            return guest_files.status(name, folder)
 
     def write(self, path: str, data: bytes) -> None:
         """Put a file there, whole or not at all, replacing what has that name (a link is replaced, not followed)."""
@@ -225,37 +167,14 @@ class Workspace:
     def store(self, path: str, pieces: Iterable[bytes]) -> Fingerprint:
         """As `write`, on behalf of the cell: for a wall whose guest has files of its own, of which this is a copy."""
         with self._parent(path, create=True) as (folder, name):
-            temporary = f".put-{os.urandom(8).hex()}"
-            try:
-                descriptor = os.open(
-                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder
-                )
-                try:
-                    for piece in pieces:
-                        view = memoryview(piece)
-                        while view:
-                            view = view[os.write(descriptor, view) :]
-                finally:
-                    os.close(descriptor)
-                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError as exc:
-                try:
-                    os.unlink(temporary, dir_fd=folder)
-                except OSError:
-                    exc.add_note("the temporary file could not be removed")
-                raise refusal(path, exc) from None
-            return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
+            guest_files.write_file(name, folder, pieces)
+            return _fingerprint(guest_files.status(name, folder))
 
     def store_link(self, path: str, target: str) -> Fingerprint:
         """A link, as the guest has one; it is never followed here."""
         with self._parent(path, create=True) as (folder, name):
-            try:
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
-                os.symlink(target, name, dir_fd=folder)
-            except OSError as exc:
-                raise refusal(path, exc) from None
-            return _fingerprint(os.stat(name, dir_fd=folder, follow_symlinks=False))
+            guest_files.make_link(name, folder, target)
+            return _fingerprint(guest_files.status(name, folder))
 
     def store_folder(self, path: str) -> None:
         """A folder, as the guest has one."""
@@ -265,49 +184,33 @@ class Workspace:
     def discard(self, path: str) -> None:
         """The guest has removed a file, a link, or a folder; a folder in which there is something stays."""
         with self._parent(path) as (folder, name):
-            try:
-                os.unlink(name, dir_fd=folder)
-            except FileNotFoundError:
-                return
-            except OSError:
-                with suppress(OSError):
-                    os.rmdir(name, dir_fd=folder)
+            guest_files.remove_entry(name, folder)
 
     def contents(self) -> tuple[dict[str, Fingerprint], tuple[str, ...]]:
         """(files and links, each with a mark that changes with it; folders, each before those in it)."""
         if self._still_empty():
             return {}, ()
-        found, _, _, folders = self._walk()
-        return found, tuple(folders)
+        tree = self._walk()
+        return {path: _fingerprint(status) for path, status in tree.files.items()}, tuple(tree.folders)
 
     def link_target(self, path: str) -> str | None:
         """Where a link points; None for what is no link."""
         with self._parent(path) as (folder, name):
-            try:
-                return os.readlink(name, dir_fd=folder)
-            except OSError:
-                return None
+            return guest_files.link_target(name, folder)
 
     def list(self) -> list[FileInfo]:
         """All files, sorted; links, pipes and folders are not files."""
-        files = []
-        for path in sorted(self._scan()[0]):
-            try:
-                status = os.lstat(f"{self._root_text}/{path}")
-            except OSError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                files.append(FileInfo(path, status.st_size))
-        return files
+        files = self._walk().files
+        return [FileInfo(path, files[path].st_size) for path in sorted(files) if stat.S_ISREG(files[path].st_mode)]
 
     def entries(self, folder: str) -> tuple[tuple[str, os.stat_result], ...]:
         """Names in a folder ("" for the workspace itself), each with what is known of it. OSError for no folder."""
-        found = []
-        with self._entries(folder) as listing:
-            for entry in islice(listing, MAX_ENTRIES):
-                with suppress(OSError):  # gone meanwhile
-                    found.append((entry.name, entry.stat(follow_symlinks=False)))
-        return tuple(found)
+        names = folder.split("/") if folder else ()
+        descriptor = guest_files.descend(guest_files.open_folder(self._root_text), names)
+        try:
+            return tuple(guest_files.entries(descriptor, MAX_ENTRIES))
+        finally:
+            os.close(descriptor)
 
     def empty(self) -> None:
         """Remove all contents of a private folder; a folder that was given is the user's and is left alone."""
@@ -319,7 +222,7 @@ class Workspace:
     def ensure(self) -> None:
         """A guest may have removed the private folder, or put something else in its place."""
         for folder in (self.root, self._home, self._home and self._home / "tmp") if self.private else ():
-            if folder is not None and (folder.is_symlink() or not folder.is_dir()):
+            if folder is not None and not guest_files.is_folder(folder):
                 remove_tree(folder)
                 folder.mkdir(parents=True)
 
@@ -328,20 +231,29 @@ class Workspace:
         """(descriptor of the folder that holds `path`, last component)."""
         *parts, name = components(path)
         try:
-            folder = os.open(self._root_text, FOLDER)
+            root = guest_files.open_folder(self._root_text)
         except OSError as exc:
             raise WorkspaceFileError(
                 "the workspace is no longer a folder", cause=os.strerror(exc.errno or 0), remedy="reset() makes it anew"
             ) from None
-        with self.acting():
-            try:
-                folder = descend(folder, parts, create=create)
-            except OSError as exc:
-                raise refusal(path, exc) from None
-            try:
+        try:
+            with self.acting(), guest_files.inner_folder(root, parts, create=create) as folder:
                 yield folder, name
-            finally:
-                os.close(folder)
+        except OSError as exc:
+            raise refusal(path, exc) from None
+        finally:
+            os.close(root)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What one walk found, by relative path."""
+
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    complete: bool = True
+    changed: int = 0
+    """Modification time of the folder itself, from before the walk."""
 
 
 def _fingerprint(status: os.stat_result) -> Fingerprint:

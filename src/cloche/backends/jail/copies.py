@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cloche.errors import BranchError
+from cloche.host import guest_files
+from cloche.host.removal import remove_at
 from cloche.session.descriptors import none_left
-from cloche.session.removal import remove_at
 
 MAX_DEPTH = 64
 MAX_ENTRIES = 16_384
 _CHUNK = 1 << 22
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SKIPPED = (stat.S_IFSOCK, stat.S_IFCHR, stat.S_IFBLK)
 
 
@@ -79,38 +79,22 @@ def _went(path: str, removed: set[str]) -> bool:
 
 def _prints(root: int) -> dict[str, _Print]:
     """Everything below a folder, by relative path. Other file systems that are mounted in it are left out."""
-    found: dict[str, _Print] = {}
-    device = os.fstat(root).st_dev
-    pending = [("", os.dup(root), 0)]
-    try:
-        while pending:
-            folder, descriptor, depth = pending.pop()
-            try:
-                with os.scandir(descriptor) as listing:
-                    entries = list(listing)
-                for entry in entries:
-                    with suppress(FileNotFoundError):
-                        status = entry.stat(follow_symlinks=False)
-                        if status.st_dev != device or stat.S_IFMT(status.st_mode) in _SKIPPED:
-                            continue
-                        path = folder + entry.name
-                        found[path] = _print_of(status)
-                        if stat.S_ISDIR(status.st_mode):
-                            pending.append((path + "/", os.open(entry.name, _FOLDER, dir_fd=descriptor), depth + 1))
-            except OSError as exc:
-                spent = none_left(exc)
-                raise spent or BranchError(f"{folder or 'the workspace'} cannot be read", cause=exc.strerror) from None
-            finally:
-                os.close(descriptor)
-            if len(found) > MAX_ENTRIES or depth > MAX_DEPTH:
-                raise BranchError(
-                    f"the session has more than {MAX_ENTRIES} files, or folders deeper than {MAX_DEPTH}",
-                    remedy="remove some first",
-                )
-    finally:
-        for _, descriptor, _ in pending:
-            os.close(descriptor)
+    walk = guest_files.Walk(
+        root, max_entries=MAX_ENTRIES, max_depth=MAX_DEPTH, same_device=True, on_error=_cannot_be_read
+    )
+    found = {path: _print_of(status) for path, status in walk if stat.S_IFMT(status.st_mode) not in _SKIPPED}
+    if not walk.complete:
+        raise BranchError(
+            f"the session has more than {MAX_ENTRIES} files, or folders deeper than {MAX_DEPTH}",
+            remedy="remove some first",
+        )
     return found
+
+
+def _cannot_be_read(folder: str, exc: OSError) -> None:
+    if isinstance(exc, FileNotFoundError):
+        return  # removed meanwhile
+    raise none_left(exc) or BranchError(f"{folder or 'the workspace'} cannot be read", cause=exc.strerror) from None
 
 
 def _print_of(status: os.stat_result) -> _Print:
@@ -122,14 +106,7 @@ def _print_of(status: os.stat_result) -> _Print:
 def _parent(root: int, path: str) -> tuple[int, str]:
     """(descriptor of the folder that holds it, its name there)."""
     *folders, name = path.split("/")
-    descriptor = os.dup(root)
-    for folder in folders:
-        try:
-            inner = os.open(folder, _FOLDER, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = inner
-    return descriptor, name
+    return guest_files.descend(os.dup(root), folders), name
 
 
 def _copy_entry(source: int, target: int, path: str, mode: int) -> None:
@@ -169,13 +146,13 @@ def _copy_entry(source: int, target: int, path: str, mode: int) -> None:
 
 
 def _copy_file(there: int, here: int, name: str, mode: int) -> None:
-    original = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=there)
+    try:
+        original = guest_files.open_file(name, there)
+    except guest_files.NotPlainFileError:  # meanwhile
+        return
     try:
         status = os.fstat(original)
-        if not stat.S_ISREG(status.st_mode):
-            return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        copy = os.open(name, flags, stat.S_IMODE(mode) & 0o777 | 0o200, dir_fd=here)
+        copy = guest_files.create_file(name, here, mode=stat.S_IMODE(mode) & 0o777 | 0o200)
         try:
             _copy_data(original, copy, status.st_size)
             os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))

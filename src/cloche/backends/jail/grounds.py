@@ -13,9 +13,9 @@ from pathlib import Path
 
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
+from cloche.host.removal import remove_tree
 from cloche.paths import PASSABLE, sessions_dir
 from cloche.session.hosts import Host, hold
-from cloche.session.removal import remove_tree
 from cloche.session.workspace import Workspace
 
 

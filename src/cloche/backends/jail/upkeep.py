@@ -15,12 +15,12 @@ from cloche.backends.jail.cgroups import Meter, meter_for, remove_groups
 from cloche.backends.jail.hierarchies import DELEGATION_REMEDY, Hierarchy, NoGroups, find
 from cloche.backends.jail.reaper import Reaper
 from cloche.errors import MachineError
+from cloche.host.removal import remove_tree
 from cloche.isolation import Layer, masked_layers
 from cloche.paths import sessions_dir
 from cloche.session.callback_threads import threads
 from cloche.session.hosts import Host
 from cloche.session.register import read_register, register
-from cloche.session.removal import remove_tree
 
 LAYER = "cgroup"
 

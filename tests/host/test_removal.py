@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloche.session.removal import remove_tree
+from cloche.host.removal import remove_tree
 
 
 def dig(root: Path, depth: int) -> None:

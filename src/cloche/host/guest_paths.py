@@ -1,6 +1,6 @@
-"""Paths in a folder in which every name is the guest's: checked as text, then walked one component at a time.
+"""Paths of a workspace as text: which may be asked for, and what to say of those that the system refused.
 
-Each step goes from the descriptor of the last, so that a name which becomes a link meanwhile leads nowhere.
+`guest_files` then walks them, one component at a time.
 """
 
 from __future__ import annotations
@@ -8,15 +8,11 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from cloche.errors import WorkspaceFileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from cloche.host.guest_files import FileTooLargeError, NotPlainFileError
 
 MAX_DEPTH = 64
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def path_text(path: str | os.PathLike[str]) -> str:
@@ -49,25 +45,14 @@ def _is_name(path: str) -> bool:
         return False
 
 
-def descend(folder: int, names: Iterable[str], *, create: bool = False) -> int:
-    """The folder that these names lead to. Closes the descriptor that it is given, also when it fails (`OSError`)."""
-    for name in names:
-        try:
-            try:
-                inner = os.open(name, FOLDER, dir_fd=folder)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                os.mkdir(name, 0o755, dir_fd=folder)
-                inner = os.open(name, FOLDER, dir_fd=folder)
-        finally:
-            os.close(folder)
-        folder = inner
-    return folder
-
-
 def refusal(path: str, exc: OSError) -> WorkspaceFileError:
-    """What the system said of a path, for whoever gave it."""
+    """What the system said of a path, for the caller who gave it."""
+    if isinstance(exc, FileTooLargeError):
+        if exc.size > exc.limit:
+            return WorkspaceFileError(f"{path} has {exc.size} bytes; the limit is {exc.limit}")
+        return WorkspaceFileError(f"{path} grew over the limit of {exc.limit} bytes while it was read")
+    if isinstance(exc, NotPlainFileError):
+        return WorkspaceFileError(f"{path} is not a plain file")
     if exc.errno == errno.ENOENT:
         return WorkspaceFileError(f"{path} does not exist")
     if exc.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
