@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
@@ -67,6 +68,19 @@ def descend(folder: int, names: Iterable[str], *, create: bool = False, mode: in
             os.close(folder)
         folder = inner
     return folder
+
+
+def open_without_links(path: str) -> int:
+    """A descriptor of a folder by its whole path, on which no name is a link; enough to go on from, not to list it."""
+    place = os.open("/", _PLACE)
+    for name in path.split("/"):
+        if name:
+            try:
+                inner = os.open(name, _PLACE, dir_fd=place)
+            finally:
+                os.close(place)
+            place = inner
+    return place
 
 
 @contextmanager

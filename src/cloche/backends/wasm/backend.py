@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cloche.backends.wasm import artefacts, building
 from cloche.backends.wasm.channel import WasmChannel
 from cloche.backends.wasm.copies import WasmCopy
+from cloche.backends.wasm.folders import GuestFolder, resolve
 from cloche.backends.wasm.workers import Kind, workers
 from cloche.errors import BackendUnavailableError, ClocheError, ValueTransferError
 from cloche.isolation import Isolation, Layer, masked_layers
@@ -72,6 +73,7 @@ class WasmBackend(Backend):
         self._given = wasm_binary_path
         # Now: it is first used later, and the working directory may have changed by then.
         self._packages = None if site_packages is None else os.path.abspath(site_packages)
+        self._folders: tuple[GuestFolder, ...] | None = None
         known = _known.get(wasm_binary_path)
         self._binary = known if known is not None and os.path.exists(known.compiled) else None
 
@@ -156,28 +158,34 @@ class WasmBackend(Backend):
         assert self._binary is not None
         layers = tuple(layer.name for layer in wasm_layers() if layer.active)
         worker = workers.get(Kind(self._binary, policy.workspace_bytes, frozenset(layers) & SEPARABLE))
-        packages = self._packages or str(workspace.root / PACKAGES)
-        channel = WasmChannel(worker, workspace, self._options(policy, workspace, packages))
+        channel = WasmChannel(worker, workspace, self._guest_folders(workspace), _options(policy))
         channel.layers = layers
         channel.greeting = _greeting(policy)
         return channel
 
-    @staticmethod
-    def _options(policy: ExecutionPolicy, workspace: Workspace, packages: str) -> dict[str, Any]:
-        folders: list[tuple[str, str, bool]] = [(str(workspace.root), "/app", True)]
-        home = workspace.places().get("HOME")
-        if home is not None:
-            folders.append((home, GUEST_HOME, True))
-        if os.path.isdir(packages):
-            folders.append((packages, f"/app/{PACKAGES}", False))
-        return {
-            "folders": folders,
-            "fuel": policy.fuel_budget,
-            "memory": min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY),
-            "deterministic": policy.deterministic,
-            "frame": max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
-            "attachment": policy.snapshot_max_bytes + FRAME_SLACK,
-        }
+    def _guest_folders(self, workspace: Workspace) -> tuple[GuestFolder, ...]:
+        """What the guest finds. Resolved for the first guest only: later ones could find what it has put there."""
+        if self._folders is None:
+            root = str(workspace.root)
+            folders = [GuestFolder(os.path.realpath(root), "/app", True)]
+            home = workspace.places().get("HOME")
+            if home is not None:
+                folders.append(GuestFolder(os.path.realpath(home), GUEST_HOME, True))
+            if self._packages is not None and os.path.isdir(self._packages):
+                folders.append(GuestFolder(resolve(self._packages, root), f"/app/{PACKAGES}", False))
+            self._folders = tuple(folders)
+        return self._folders
+
+
+def _options(policy: ExecutionPolicy) -> dict[str, Any]:
+    """What a worker is told of a session."""
+    return {
+        "fuel": policy.fuel_budget,
+        "memory": min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY),
+        "deterministic": policy.deterministic,
+        "frame": max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
+        "attachment": policy.snapshot_max_bytes + FRAME_SLACK,
+    }
 
 
 def _greeting(policy: ExecutionPolicy) -> dict[str, Any]:

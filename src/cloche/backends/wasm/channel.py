@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.native import SOCKET_BUFFER, capture_pipe
+from cloche.backends.wasm.folders import open_all
 from cloche.backends.wasm.ledger import End, Entry
 from cloche.errors import StartError
 from cloche.isolation import Isolation
@@ -20,6 +21,7 @@ from cloche.session.processes import cpu_seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cloche.backends.wasm.folders import GuestFolder
     from cloche.backends.wasm.workers import Worker
     from cloche.session.workspace import Workspace
 
@@ -34,8 +36,11 @@ class WasmChannel(Channel):
 
     isolation = Isolation.METERED
 
-    def __init__(self, worker: Worker, workspace: Workspace, options: dict[str, Any]) -> None:
+    def __init__(
+        self, worker: Worker, workspace: Workspace, folders: tuple[GuestFolder, ...], options: dict[str, Any]
+    ) -> None:
         self.worker = worker
+        self.folders = folders
         self.options = options
         self.last = Entry()
         """What the ledger said when this session was closed."""
@@ -48,7 +53,7 @@ class WasmChannel(Channel):
         self.greeting: Mapping[str, Any] = {}
         try:
             with ExitStack() as ours:
-                self._open(options, ours)
+                self._open({**options, "folders": [(folder.name, folder.writable) for folder in folders]}, ours)
                 ours.pop_all()
         except OSError as exc:
             raise none_left(exc) or StartError("a session could not be given its descriptors", cause=str(exc)) from None
@@ -67,7 +72,8 @@ class WasmChannel(Channel):
                 theirs.callback(os.close, writer)
                 readers.append(reader)
                 writers.append(writer)
-            self._slot = self.worker.open([far.fileno(), *writers], options)
+            folders = open_all(self.folders, theirs)
+            self._slot = self.worker.open([far.fileno(), *writers, *folders], options)
         wire.setblocking(False)
         self.wire = wire
         self.stdout, self.stderr = readers

@@ -33,6 +33,6 @@ class WasmCopy(WaitingCopy):
         """A fresh guest that is what the other was."""
         self.check()
         lost = self._channel
-        channel = WasmChannel(lost.worker, lost.workspace, {**lost.options, "copy": self._number})
+        channel = WasmChannel(lost.worker, lost.workspace, lost.folders, {**lost.options, "copy": self._number})
         channel.layers, channel.greeting = lost.layers, lost.greeting
         return channel

@@ -45,10 +45,10 @@ def _serve(line: ControlLine, ledger: Ledger) -> None:
         message, descriptors = found
         if "open" in message:
             slot = message["open"]
-            wire, stdout, stderr = descriptors
+            wire, stdout, stderr, *folders = descriptors
             session = kind(runtime, ledger, slot, socket.socket(fileno=wire), message["options"])
             sessions[slot] = session
-            threading.Thread(target=session.run, args=(stdout, stderr), daemon=True).start()
+            threading.Thread(target=session.run, args=(stdout, stderr, folders), daemon=True).start()
         elif "interrupt" in message:
             sessions[message["interrupt"]].interrupt(insist=message["insist"])
         elif "forget" in message:

@@ -16,6 +16,7 @@ from cloche.backends.wasm.worker.epochs import on_every_epoch
 from cloche.backends.wasm.worker.frames import FrameSource
 from cloche.backends.wasm.worker.images import Image, copy_memory, restore_memory
 from cloche.backends.wasm.worker.memory import LinearMemory
+from cloche.backends.wasm.worker.preopens import preopen
 from cloche.backends.wasm.worker.virtual import BIRTH, FUEL_PER_NANOSECOND, SECOND, Chance, DateTime
 
 if TYPE_CHECKING:
@@ -70,12 +71,12 @@ class Session:
 
     # -- life ----------------------------------------------------------------------------------
 
-    def run(self, stdout: int, stderr: int) -> None:
+    def run(self, stdout: int, stderr: int, folders: list[int]) -> None:
         """From the first frame to the last, on this thread."""
         self._runtime.current.session = self
         end = Entry(end=End.FAILED)
         try:
-            self._instantiate(stdout, stderr)
+            self._instantiate(stdout, stderr, folders)
             if self._options.get("copy"):
                 self._return_to(self._options["copy"])
             self._note(thread=threading.get_native_id(), memory=self._memory_size())
@@ -89,18 +90,17 @@ class Session:
             self._note(end=end.end, status=end.status, text=end.text)
             self._wire.close()
 
-    def _instantiate(self, stdout: int, stderr: int) -> None:
+    def _instantiate(self, stdout: int, stderr: int, folders: list[int]) -> None:
         options, runtime, store = self._options, self._runtime, self._store
         try:
             wasi = WasiConfig()
-            for path, name, writable in options["folders"]:
-                wasi.preopen_dir(path, name, writable)
+            preopen(wasi, folders, options["folders"])
             wasi.stdout_file = f"/dev/fd/{stdout}"
             wasi.stderr_file = f"/dev/fd/{stderr}"
             store.set_wasi(wasi)
         finally:
-            os.close(stdout)
-            os.close(stderr)
+            for descriptor in (stdout, stderr, *folders):
+                os.close(descriptor)
         store.set_fuel(UNLIMITED)
         store.set_epoch_deadline(1)
         on_every_epoch(store, self._on_epoch)

@@ -17,6 +17,7 @@ from wasmtime import FuncType, Linker, Memory, Module, Trap, ValType, WasiConfig
 from cloche.backends.wasm.engine import make_engine
 from cloche.backends.wasm.ledger import End, Entry
 from cloche.backends.wasm.worker.epochs import on_every_epoch
+from cloche.backends.wasm.worker.preopens import preopen
 from cloche.backends.wasm.worker.session import UNLIMITED, Session
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class StockRuntime:
     def __init__(self, compiled: str, guest: str) -> None:
         self.engine = make_engine()
         self.module = Module.deserialize_file(self.engine, compiled)
-        self.guest = guest
+        self.guest = os.open(guest, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        """The folder of the kernel, as it was before any guest ran."""
         self.trigger: Trigger | None = None
         self.images: dict[int, Image] = {}
         self.current = threading.local()
@@ -56,7 +58,7 @@ class StockSession(Session):
     _runtime: Any
     _exported: Memory
 
-    def run(self, stdout: int, stderr: int) -> None:
+    def run(self, stdout: int, stderr: int, folders: list[int]) -> None:
         """From its start to its end, on this thread."""
         end = Entry(end=End.FAILED)
         os.close(stdout)  # what it prints comes over the wire
@@ -65,7 +67,7 @@ class StockSession(Session):
         self._runtime.current.session = self
         carrying = threading.Thread(target=self._carry, daemon=True)
         try:
-            start = self._prepare(reader, writer, stderr)
+            start = self._prepare(reader, writer, stderr, folders)
             self._note(thread=threading.get_native_id())
             threading.Thread(target=self._bring, daemon=True).start()
             carrying.start()
@@ -76,7 +78,7 @@ class StockSession(Session):
             end = Entry(end=End.FAILED, text=f"{type(exc).__name__}: {exc}")
         finally:
             self._store.close()
-            for descriptor in (reader, writer, stderr):
+            for descriptor in (reader, writer, stderr, *folders):
                 os.close(descriptor)
             if carrying.ident is not None:
                 carrying.join(LAST_WORDS)
@@ -85,12 +87,11 @@ class StockSession(Session):
                 self._wire.shutdown(socket.SHUT_RDWR)  # the thread that reads it would keep it open
             self._wire.close()
 
-    def _prepare(self, reader: int, writer: int, stderr: int) -> Any:
+    def _prepare(self, reader: int, writer: int, stderr: int, folders: list[int]) -> Any:
         options, runtime, store = self._options, self._runtime, self._store
         wasi = WasiConfig()
         wasi.argv = ["python", "-S", "-X", "utf8", f"{GUEST}/bundle.py", "run", "stock"]
-        for path, name, writable in [*options["folders"], (runtime.guest, GUEST, False)]:
-            wasi.preopen_dir(path, name, writable)
+        preopen(wasi, [*folders, runtime.guest], [*options["folders"], (GUEST, False)])
         wasi.stdin_file = f"/dev/fd/{reader}"
         wasi.stdout_file = f"/dev/fd/{writer}"
         wasi.stderr_file = f"/dev/fd/{stderr}"

@@ -65,10 +65,11 @@ class _Trial:
         self._wire, theirs = socket.socketpair()
         self._wire.settimeout(PATIENCE)
         self._lines = self._wire.makefile("rb")
-        options = {"folders": [(folder, "/app", True)], "frame": 1 << 20, "attachment": 0}
+        options = {"folders": [("/app", True)], "frame": 1 << 20, "attachment": 0}
         self.session = Session(runtime, ledger, 0, theirs, options)
         nowhere = [os.open(os.devnull, os.O_WRONLY) for _ in range(2)]
-        self._thread = threading.Thread(target=self.session.run, args=nowhere, daemon=True)
+        home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self.session.run, args=(*nowhere, [home]), daemon=True)
         self._thread.start()
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
