@@ -1,7 +1,7 @@
 """Builds the jail's C programs when the package is installed: a wheel carries them, an editable install has them.
 
-Without a C compiler, with one that fails, or on another system the package is the same without them: the jail then
-runs on its Python code alone, slower, and ``cloche doctor`` says so. ``python hatch_build.py`` builds them in place.
+Without a C compiler, with one that fails, or on another system the package is the same without them: the jail then has
+no namespaces (tier ``CONFINED``), and ``cloche doctor`` says so. ``python hatch_build.py`` builds them in place.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class JailPrograms(BuildHookInterface):  # type: ignore[type-arg]  # the base is
             build()
         except (BuildError, OSError) as exc:
             discard()
-            self.app.display_warning(f"the jail's C programs were not built, its Python code will do: {exc}")
+            self.app.display_warning(f"the jail's C programs were not built, so it will have no namespaces: {exc}")
             return
         build_data["artifacts"].append("/" + BUILT.relative_to(Path(self.root)).as_posix() + "/*")
         build_data["pure_python"] = False

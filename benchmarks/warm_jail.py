@@ -15,7 +15,6 @@ from cloche.backends.jail import spares as keeping
 from cloche.backends.jail.backend import JailBackend
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.houses import SCIENTIFIC, houses
-from cloche.backends.jail.programs import PURE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +36,8 @@ def jail_sandbox(**options: Any) -> SessionSandbox:
 
 
 @contextmanager
-def warm_jail(*, spares: bool = False, pure: bool = False) -> Iterator[None]:
-    """A jail that has imported everything and has served nobody. `pure`: without the compiled programs.
+def warm_jail(*, spares: bool = False) -> Iterator[None]:
+    """A jail that has imported everything and has served nobody.
 
     Inside another one's block it is that one's jail, so that two contenders can be measured side by side.
     """
@@ -46,7 +45,7 @@ def warm_jail(*, spares: bool = False, pure: bool = False) -> Iterator[None]:
     if _open:
         yield
         return
-    with _path(pure=pure), _keeping(spares=spares):
+    with _keeping(spares=spares):
         require_jail()
         houses.close()
         _open = True
@@ -145,19 +144,6 @@ def serving() -> Broker:
 def _pid_behind(handle: int) -> int:
     with open(f"/proc/self/fdinfo/{handle}") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
-
-
-@contextmanager
-def _path(*, pure: bool) -> Iterator[None]:
-    before = os.environ.get(PURE_VARIABLE)
-    if pure:
-        os.environ[PURE_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(PURE_VARIABLE, None)
-        if before is not None:
-            os.environ[PURE_VARIABLE] = before
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ from benchmarks.warm_jail import (
     warm_jail,
 )
 from cloche import SessionSandbox
-from cloche.backends.jail.programs import PURE_VARIABLE
 
 POOL_SIZE = 2
 BURST = 3
@@ -40,20 +38,17 @@ sandbox.destroy()
 """
 
 
-def first_use(*, pure: bool = False) -> Opener:
+def first_use() -> Opener:
     """In a new process each time."""
 
     @contextmanager
     def open_processes() -> Iterator[Sampler]:
         require_jail()
-        environment = {**os.environ, PURE_VARIABLE: "1"} if pure else None
         # Isolated: where PYTHONDONTWRITEBYTECODE is set, each one would compile all of Cloche anew.
         command = [sys.executable, "-I", "-c", _NEW_PROCESS]
 
         def sample() -> Sequence[float]:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment, check=True
-            )
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
             return [float(done.stdout)]
 
         yield sample
@@ -67,12 +62,12 @@ def first_answer(made: list[SessionSandbox]) -> None:
     made[-1].execute(CELL).check()
 
 
-def fresh_session(*, pure: bool = False) -> Opener:
+def fresh_session() -> Opener:
     """A new session each time, none made ahead; ending it is not part of the sample."""
 
     @contextmanager
     def open_jail() -> Iterator[Sampler]:
-        with warm_jail(pure=pure):
+        with warm_jail():
 
             def sample() -> Sequence[float]:
                 made: list[SessionSandbox] = []
@@ -153,15 +148,6 @@ ROWS = (
         rounds=25,
     ),
     Row(
-        name="jail.first_use.pure",
-        unit="ms",
-        what="the same, where no C compiler was at hand",
-        ours=first_use(pure=True),
-        reference=bare_start(),
-        peer=bwrap.cold_python(),
-        rounds=15,
-    ),
-    Row(
         name="jail.fresh",
         unit="ms",
         what="a new session, everything imported, to its first answer",
@@ -181,15 +167,6 @@ ROWS = (
         peer=jupyter_kernel.fresh_kernel(),
         rounds=20,
         peer_rounds=10,
-    ),
-    Row(
-        name="jail.fresh.pure",
-        unit="ms",
-        what="the same, where no C compiler was at hand",
-        ours=fresh_session(pure=True),
-        reference=bare_start(),
-        peer=bwrap.cold_python(),
-        rounds=20,
     ),
     Row(
         name="jail.claim",

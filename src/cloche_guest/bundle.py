@@ -67,18 +67,12 @@ ZYGOTE_MODULES = (
     "jail.template",
     "jail.zygote",
 )
-INIT_MODULES = (
-    "jail.view",
-    "jail.folders",
-    "jail.branch_seat",
-    "jail.pid_one",
-    "jail.seat",
+CONFINED_MODULES = (
     "jail.confined_filter",
     "jail.attributes",
     "jail.confinement",
     "jail.keeper",
     "jail.confined",
-    "jail.init",
 )
 WASM_MODULES = (
     "wasm",
@@ -101,7 +95,7 @@ RESTRICTED_MODULES = (
 FLAVOURS = {
     "checked": ((*MODULES, *GUARDED_MODULES, "guarded.start"), "guarded.start", (), "guarded.start"),
     "guest": (MODULES, "start", (), "start"),
-    "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", INIT_MODULES, "jail.init"),
+    "jail": (MODULES + ZYGOTE_MODULES, "jail.zygote", CONFINED_MODULES, "jail.confined"),
     "pyodide": ((*MODULES, "idle_loop", "pyodide"), "pyodide", (), "pyodide"),
     "repl": (MODULES + REPL_MODULES, "repl_service", (), "repl_service"),
     "restricted": (

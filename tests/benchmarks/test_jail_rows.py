@@ -18,7 +18,6 @@ from benchmarks.runner import measure
 from tests.benchmarks.made_up import giving, row
 
 from cloche.backends.jail.houses import houses
-from cloche.backends.jail.programs import PURE_VARIABLE
 
 ROWS = {found.name: found for found in find_rows() if found.name.startswith("jail.")}
 TARGETS = {
@@ -35,7 +34,7 @@ TARGETS = {
 }
 WITHOUT_TARGET = {
     "jail.claim.burst", "jail.fork_many", "jail.undo", "jail.kill", "jail.private_mb_after_groupby",
-    "jail.shared_context_mb", "jail.zygote_start", "jail.fresh.pure", "jail.first_use.pure",
+    "jail.shared_context_mb", "jail.zygote_start",
     "jail.create_rate.one_at_a_time",
 }  # fmt: skip
 
@@ -98,14 +97,6 @@ def test_claimed_session_is_made_ahead():
     with jail_start.claimed_spares(None)() as sample:
         sample()
         assert warm_jail.wait_for_spares() >= 1
-
-
-@pytest.mark.parametrize("pure", [False, True])
-def test_path_is_the_one_that_is_asked_for(pure, monkeypatch):
-    monkeypatch.delenv(PURE_VARIABLE, raising=False)
-    with jail_start.fresh_session(pure=pure)():
-        assert (PURE_VARIABLE in os.environ) is pure
-    assert PURE_VARIABLE not in os.environ
 
 
 def test_two_contenders_share_a_jail():

@@ -20,7 +20,7 @@ KILL_ITSELF = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.fixture
-def session(either_path: str) -> Iterator[cloche.SessionSandbox]:
+def session() -> Iterator[cloche.SessionSandbox]:
     with jail() as sandbox:
         sandbox.execute("numbers = [1, 2]").check()
         yield sandbox
@@ -218,7 +218,7 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_lost() -> None:
             assert len(branch.get_file("a")) == 900_000
 
 
-def test_too_many_files_are_refused_and_nothing_is_lost(tmp_path: Path, either_path: str) -> None:
+def test_too_many_files_are_refused_and_nothing_is_lost(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(3 << 20))
     with jail(workspace=tmp_path, workspace_bytes=1 << 20) as session:
         session.execute("x = 1").check()
@@ -227,7 +227,7 @@ def test_too_many_files_are_refused_and_nothing_is_lost(tmp_path: Path, either_p
         assert value(session, "x") == "1"
 
 
-def test_a_branch_of_a_given_folder_works_on_a_copy_of_it(tmp_path: Path, either_path: str) -> None:
+def test_a_branch_of_a_given_folder_works_on_a_copy_of_it(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("original")
     with jail(workspace=tmp_path) as session, session.fork() as branch:
         branch.execute("open('data', 'w').write('changed'); open('new', 'w').close()").check()
@@ -236,7 +236,7 @@ def test_a_branch_of_a_given_folder_works_on_a_copy_of_it(tmp_path: Path, either
         assert sorted(os.listdir(tmp_path)) == ["data"]
 
 
-def test_a_branch_deeper_than_the_kernel_allows_is_refused_with_a_way_out(either_path: str) -> None:
+def test_a_branch_deeper_than_the_kernel_allows_is_refused_with_a_way_out() -> None:
     branches = [jail()]
     try:
         while len(branches) < MAX_LEVEL:
@@ -275,7 +275,7 @@ def test_output_of_one_is_not_the_others(session: cloche.SessionSandbox) -> None
         assert session.execute("print('session')").stdout == "session\n"
 
 
-def test_context_and_tools_go_along(either_path: str) -> None:
+def test_context_and_tools_go_along() -> None:
     with jail(tools={"double": lambda number: number * 2}) as session:
         session.initialize("a long text")
         with session.fork() as branch:
@@ -313,7 +313,7 @@ def test_a_large_state_goes_along(session: cloche.SessionSandbox) -> None:
         assert value(session, "int(array[-1])") == "3999999"
 
 
-def test_the_session_can_be_forked_before_its_first_cell(either_path: str) -> None:
+def test_the_session_can_be_forked_before_its_first_cell() -> None:
     with jail() as session, session.fork() as branch:
         assert value(branch, "1 + 1") == "2"
 
@@ -380,7 +380,7 @@ def test_a_destroyed_session_cannot_be_forked(session: cloche.SessionSandbox) ->
         session.fork()
 
 
-def test_an_event_loop_can_branch(either_path: str) -> None:
+def test_an_event_loop_can_branch() -> None:
     async def work() -> list[str | None]:
         async with cloche.create_async_sandbox(backend="jail") as session:
             await session.execute("x = [1]; open('f', 'w').write('old')")

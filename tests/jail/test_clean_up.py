@@ -16,7 +16,6 @@ import pytest
 from tests.native.watching import has_ended, open_process, read_line
 
 from cloche.backends.jail.hierarchies import NoGroups, find
-from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.backends.jail.upkeep import leftovers, upkeep
 from cloche.conformance.waiting import PATIENCE, wait_until
 from cloche.session.folder import find_sessions
@@ -215,18 +214,14 @@ def test_a_child_has_sessions_of_its_own(folder: Path) -> None:
     wait_until(lambda: not [path for place in places() for path in place.glob(f"cloche-{child_pid}-*")])
 
 
-@pytest.mark.parametrize("form", ["shell", "python"])
-def test_the_reaper_works_without_a_compiler_and_without_a_shell(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, form: str
+def test_the_reaper_is_a_shell_where_the_programs_are_not_installed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(PURE_VARIABLE, "1")
-    if form == "python":
-        modules = "from cloche.backends.jail import cgroups, reaper\n"
-        without = "cgroups.SHELL = reaper.SHELL = ''\n"
-        monkeypatch.setattr(sys.modules[__name__], "HOST", modules + without + HOST)
+    without = "from cloche.backends.jail import reaper\nreaper.programs = lambda: None\n"
+    monkeypatch.setattr(sys.modules[__name__], "HOST", without + HOST)
     other = Other(count=2)
     command = Path(f"/proc/{other.reaper_pid}/cmdline").read_bytes().split(b"\0")[0]
-    assert (command == b"/bin/sh") == (form == "shell")
+    assert command == b"/bin/sh"
     other.end(subprocess.Popen.kill)
     other.assert_gone(folder)
     assert has_ended(other.reaper)

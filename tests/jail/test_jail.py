@@ -16,19 +16,18 @@ from tests.jail.sessions import SOURCES, USER_ID, jail
 
 import cloche
 from cloche.backends.jail.hierarchies import NoGroups, find
-from cloche.backends.jail.programs import PURE_VARIABLE
 from cloche.conformance.waiting import wait_until
 from cloche.session.processes import process_start
 
 
-def test_a_result_names_the_tier_and_the_layers(either_path: str) -> None:
+def test_a_result_names_the_tier_and_the_layers() -> None:
     with jail() as sandbox:
         result = sandbox.execute("1")
     assert result.isolation >= cloche.Isolation.SEALED
     assert {"namespaces", "network", "view", "seccomp", "capabilities"} <= set(result.layers)
 
 
-def test_only_the_view_exists(either_path: str) -> None:
+def test_only_the_view_exists() -> None:
     with jail() as sandbox:
         seen = sandbox.execute(
             "import os\n"
@@ -37,7 +36,7 @@ def test_only_the_view_exists(either_path: str) -> None:
     assert seen.value == "(False, False, False, ['cloche'])"
 
 
-def test_system_and_libraries_cannot_be_written(either_path: str) -> None:
+def test_system_and_libraries_cannot_be_written() -> None:
     probe = (
         "import os\n[name for name in ('/', '/usr', '/etc', os.path.dirname(os.__file__)) if os.access(name, os.W_OK)]"
     )
@@ -52,7 +51,7 @@ def test_a_user_who_tries_the_network_is_told_that_it_is_off() -> None:
     assert "network is off" in result.guidance
 
 
-def test_sessions_do_not_see_each_other(either_path: str) -> None:
+def test_sessions_do_not_see_each_other() -> None:
     with jail() as one, jail() as other:
         one.execute("open('secret', 'w').write('x'); open('/tmp/secret', 'w').write('x')").check()
         seen = other.execute("import os\nos.path.exists('secret'), os.path.exists('/tmp/secret'), os.listdir('/proc')")
@@ -94,7 +93,7 @@ def test_random_numbers_of_numpy_differ_between_sessions() -> None:
     assert len(drawn) == 4
 
 
-def test_the_guest_is_in_none_of_the_groups_of_the_host(either_path: str) -> None:
+def test_the_guest_is_in_none_of_the_groups_of_the_host() -> None:
     if os.getuid() != 0:
         pytest.skip("only root can leave groups")
     code = "import cloche\nprint(cloche.run('import os; os.getgroups()', backend='jail').value)"
@@ -105,14 +104,14 @@ def test_the_guest_is_in_none_of_the_groups_of_the_host(either_path: str) -> Non
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_the_workspace_has_a_quota(either_path: str) -> None:
+def test_the_workspace_has_a_quota() -> None:
     with jail(workspace_bytes=1_000_000) as sandbox:
         result = sandbox.execute("for n in range(4):\n    open(f'f{n}', 'wb').write(bytes(500_000))")
     assert result.exception is not None
     assert "No space left" in result.exception.message
 
 
-def test_processes_are_bounded_in_each_session(either_path: str) -> None:
+def test_processes_are_bounded_in_each_session() -> None:
     bomb = (
         "import os, time\nmade = 0\ntry:\n    for _ in range(200):\n"
         "        if os.fork() == 0:\n            time.sleep(60)\n"
@@ -123,20 +122,20 @@ def test_processes_are_bounded_in_each_session(either_path: str) -> None:
         assert other.execute("import subprocess\nsubprocess.run(['true']).returncode").value == "0"
 
 
-def test_files_of_a_given_folder_belong_to_its_owner(tmp_path: Path, either_path: str) -> None:
+def test_files_of_a_given_folder_belong_to_its_owner(tmp_path: Path) -> None:
     with jail(workspace=tmp_path) as sandbox:
         assert sandbox.execute("open('made', 'w').write('x')").files_created == ("made",)
     assert (tmp_path / "made").stat().st_uid == tmp_path.stat().st_uid
 
 
-def test_no_set_id_file_can_be_left_in_a_given_folder(tmp_path: Path, either_path: str) -> None:
+def test_no_set_id_file_can_be_left_in_a_given_folder(tmp_path: Path) -> None:
     with jail(workspace=tmp_path) as sandbox:
         result = sandbox.execute("import os\nopen('x', 'w').close()\nos.chmod('x', 0o4755)")
     assert result.outcome == "error"
     assert not (tmp_path / "x").stat().st_mode & 0o6000
 
 
-def test_a_jail_that_died_is_replaced(either_path: str) -> None:
+def test_a_jail_that_died_is_replaced() -> None:
     with jail() as sandbox:
         sandbox.execute("1").check()
         pid = sandbox.guest_pid
@@ -199,10 +198,8 @@ print(os.listdir("given"))
 """
 
 
-def test_an_ordinary_user_gets_the_same_wall(
-    either_path: str, as_user: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    done = as_user(USER, **{PURE_VARIABLE: "1" if either_path == "pure" else ""})
+def test_an_ordinary_user_gets_the_same_wall(as_user: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = as_user(USER)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert json.loads(first) == ["1000 2\n", "SEALED", None, ["out"], None]

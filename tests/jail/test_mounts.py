@@ -16,7 +16,6 @@ from tests.jail.sessions import Environment, jail, value
 import cloche
 from cloche import Mount, PolicyError, StartError, UnsupportedError
 from cloche.backends.jail.mounts import MOST, Place
-from cloche.backends.jail.programs import PURE_VARIABLE
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def error_of(sandbox: cloche.SessionSandbox, code: str) -> str | None:
 # -- what the guest finds ----------------------------------------------------------------------
 
 
-def test_folders_and_files_are_where_the_policy_says(either_path: str, shared: Path) -> None:
+def test_folders_and_files_are_where_the_policy_says(shared: Path) -> None:
     mounts = [Mount(str(shared), "/mnt/deep/in/it"), Mount(str(shared / "file"), "/data/one.txt"), f"{shared}:/srv"]
     with jail(mounts=mounts) as sandbox:
         paths = ("/mnt/deep/in/it/file", "/data/one.txt", "/srv/file")
@@ -45,7 +44,7 @@ def test_folders_and_files_are_where_the_policy_says(either_path: str, shared: P
         )
 
 
-def test_a_mount_is_read_only_and_so_is_what_it_lies_in(either_path: str, shared: Path) -> None:
+def test_a_mount_is_read_only_and_so_is_what_it_lies_in(shared: Path) -> None:
     with jail(mounts=[f"{shared}:/mnt/in"]) as sandbox:
         for act in (
             "open('/mnt/in/file', 'w')", "open('/mnt/in/new', 'w')", "os.remove('/mnt/in/file')",
@@ -58,7 +57,7 @@ def test_a_mount_is_read_only_and_so_is_what_it_lies_in(either_path: str, shared
     assert (shared / "file").read_text() == "of the host"
 
 
-def test_a_writable_mount_gives_files_that_belong_to_the_folders_owner(either_path: str, shared: Path) -> None:
+def test_a_writable_mount_gives_files_that_belong_to_the_folders_owner(shared: Path) -> None:
     with jail(mounts=[f"{shared}:/mnt/out:rw"]) as sandbox:
         sandbox.execute("open('/mnt/out/made', 'w').write('x')\nimport os\nos.remove('/mnt/out/file')").check()
         assert value(sandbox, "os.stat('/mnt/out/made').st_uid == os.getuid()") == "True"
@@ -141,7 +140,7 @@ def test_a_mount_follows_the_link_that_was_named_and_nothing_later(shared: Path,
 
 
 def test_what_was_put_in_a_folders_place_after_the_look_is_not_given(
-    either_path: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
     seen = Place.of(str(shared))
@@ -249,10 +248,8 @@ print(json.dumps([read, failures, os.listdir("shared/below"), os.stat("shared/be
 """
 
 
-def test_an_ordinary_user_mounts_folders_too(
-    either_path: str, as_user: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    done = as_user(SCRIPT, **{PURE_VARIABLE: "1" if either_path == "pure" else ""})
+def test_an_ordinary_user_mounts_folders_too(as_user: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = as_user(SCRIPT)
     assert done.returncode == 0, done.stderr
     read_only, missing = "Read-only file system", "No such file or directory"
     assert json.loads(done.stdout) == [

@@ -1,4 +1,4 @@
-"""The jail's C programs: built where there is a compiler, done without where there is none."""
+"""The jail's C programs: built where there is a compiler; without them there are no namespaces, and that is said."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.ordinary_user import readable_interpreter
 
 import cloche
 from cloche.backends.jail.backend import JailBackend
-from cloche.backends.jail.programs import PURE_VARIABLE, programs
+from cloche.backends.jail.programs import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = os.environ.get("CC", "cc")
@@ -57,21 +59,82 @@ def test_a_wheel_carries_the_programs(tmp_path: Path) -> None:
     assert not any(name.endswith((".c", ".h")) for name in names)
 
 
-def test_without_a_working_compiler_the_wheel_is_pure(tmp_path: Path) -> None:
+def test_without_a_working_compiler_the_wheel_has_none(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, "/bin/false")
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not any("libcloche-jail" in name for name in zipfile.ZipFile(wheel).namelist())
 
 
-def test_doctor_says_which_path_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = JailBackend.probe().details["programs"]
-    assert compiled.startswith("compiled" if programs() else "pure Python")
-    monkeypatch.setenv(PURE_VARIABLE, "1")
-    assert JailBackend.probe().details["programs"].startswith("pure Python")
+WITHOUT = """
+import sys, cloche
+from cloche.backends.jail import programs
+programs.FOLDER = "/nowhere"
+"""
+
+
+def without_programs(python: str, script: str) -> str:
+    """What a script prints where the programs were not built."""
+    with tempfile.TemporaryDirectory(prefix="cloche-programs-", dir="/tmp" if os.getuid() == 0 else None) as folder:
+        os.chmod(folder, 0o711)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "CLOCHE_SESSIONS_DIR": folder + "/sessions"}
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT + script, python],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """An interpreter that the guest can read in every tier."""
+    found = sys.executable if os.getuid() != 0 else readable_interpreter()
+    if found is None:
+        pytest.skip("no interpreter here that every user can read")
+    return str(found)
+
+
+def test_without_the_programs_the_jail_is_confined(python: str) -> None:
+    script = "print(cloche.run('1', backend='jail', python=sys.argv[1]).isolation.name)"
+    assert without_programs(python, script) == "CONFINED\n"
+
+
+def test_without_the_programs_a_policy_that_demands_more_is_refused_with_the_remedy(python: str) -> None:
+    script = """
+try:
+    cloche.run('1', backend='jail', python=sys.argv[1], policy=cloche.ExecutionPolicy(minimum_isolation="sealed"))
+except cloche.IsolationError as exc:
+    print(exc.remedy)
+"""
+    assert "install a C compiler" in without_programs(python, script)
+
+
+def test_doctor_says_that_the_programs_are_missing_and_how_to_get_them(python: str) -> None:
+    script = """
+from cloche.backends.jail.backend import JailBackend
+found = JailBackend.probe(python=sys.argv[1])
+print(found.details["programs"])
+print(*(layer.remedy for layer in found.layers if layer.name == "namespaces"))
+"""
+    said, remedy = without_programs(python, script).splitlines()
+    assert said.startswith("missing")
+    assert "install a C compiler" in said
+    assert "install a C compiler" in remedy
+
+
+def test_doctor_says_that_the_programs_are_there() -> None:
+    assert JailBackend.probe().details["programs"] == "compiled"
+
+
+def test_a_cache_that_cannot_be_written_costs_no_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "CLOCHE_CACHE_DIR": str(tmp_path / "file" / "cache"), "PYTHONPATH": str(ROOT / "src")}
+    code = "import cloche\nprint(*sorted(cloche.run('1 + 1', backend='jail').layers))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert "namespaces" in done.stdout.split(), done.stderr
 
 
 def test_a_cache_and_a_library_that_only_root_can_read_serve_a_jail_of_root(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, either_path: str
+    tmp_path: Path,
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("an ordinary user reads its own files in its own jail")
@@ -81,7 +144,7 @@ def test_a_cache_and_a_library_that_only_root_can_read_serve_a_jail_of_root(
     assert done.stdout == "2\n", done.stderr
 
 
-def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_library_that_the_interpreter_cannot_load_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from cloche.backends.jail import launch
     from cloche.backends.jail.programs import Programs
 
@@ -90,5 +153,6 @@ def test_a_library_that_cannot_be_loaded_is_done_without(monkeypatch: pytest.Mon
         pytest.skip("the jail's C programs are not built here (make install, or python hatch_build.py)")
     (tmp_path / "broken.so").write_bytes(b"no library")
     monkeypatch.setattr(launch, "programs", lambda: Programs(compiled.init, str(tmp_path / "broken.so")))
-    with cloche.create_sandbox(backend="jail") as sandbox:
-        assert sandbox.execute("1 + 1").value == "2"
+    with cloche.create_sandbox(backend="jail") as sandbox, pytest.raises(cloche.StartError) as raised:
+        sandbox.execute("1 + 1")
+    assert "cannot load the jail's library" in str(raised.value)

@@ -14,14 +14,14 @@ KILL_ITSELF = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.fixture
-def session(either_path: str) -> Iterator[cloche.SessionSandbox]:
+def session() -> Iterator[cloche.SessionSandbox]:
     with jail() as sandbox:
         sandbox.execute("x = [1]; open('f', 'w').write('one')").check()
         yield sandbox
 
 
 @pytest.fixture
-def protected(either_path: str) -> Iterator[cloche.SessionSandbox]:
+def protected() -> Iterator[cloche.SessionSandbox]:
     with jail(protect_state=True, grace_ms=200) as sandbox:
         sandbox.execute("x = [1]; open('f', 'w').write('one')").check()
         yield sandbox
@@ -133,7 +133,7 @@ def test_a_session_that_returned_can_be_branched(session: cloche.SessionSandbox)
         assert value(branch, "x") == "[1]"
 
 
-def test_bridges_work_after_a_return(either_path: str) -> None:
+def test_bridges_work_after_a_return() -> None:
     with jail(on_llm_query=lambda prompt: prompt.upper()) as session:
         session.savepoint()
         session.execute("llm_query('a')").check()
@@ -160,7 +160,7 @@ def test_reset_forgets_savepoints(session: cloche.SessionSandbox) -> None:
         session.undo()
 
 
-def test_an_event_loop_can_return(either_path: str) -> None:
+def test_an_event_loop_can_return() -> None:
     async def work() -> str | None:
         async with cloche.create_async_sandbox(backend="jail") as session:
             await session.execute("x = 1")
@@ -209,7 +209,7 @@ def test_a_protected_cell_that_ends_well_is_kept(protected: cloche.SessionSandbo
     assert value(protected, STATE) == "([1, 2], 'two', ['f', 'g'])"
 
 
-def test_the_very_first_cell_is_protected(either_path: str) -> None:
+def test_the_very_first_cell_is_protected() -> None:
     with jail(protect_state=True) as sandbox:
         sandbox.initialize("text")
         assert sandbox.execute("context = 5; " + KILL_ITSELF).session_state == "restored"
@@ -269,7 +269,7 @@ def test_what_the_host_did_between_cells_is_not_undone(protected: cloche.Session
     assert value(protected, "(x, y, context, open('given.txt').read())") == "([1], 5, 'a new context', 'data')"
 
 
-def test_a_protected_session_in_an_event_loop(either_path: str) -> None:
+def test_a_protected_session_in_an_event_loop() -> None:
     async def work() -> tuple[str, str | None]:
         async with cloche.create_async_sandbox(backend="jail", protect_state=True) as session:
             await session.execute("x = 1")

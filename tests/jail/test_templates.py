@@ -96,13 +96,6 @@ def test_a_text_arrives_byte_by_byte_and_in_its_natural_form(house: House, kind:
         assert value(sandbox, "sys.getsizeof(context) == sys.getsizeof(again)") == "True"
 
 
-def test_it_arrives_without_the_compiled_programs_too(either_path: str) -> None:
-    text = TEXTS["two bytes"]
-    with start(text) as sandbox:
-        assert kept(sandbox)
-        assert value(sandbox, DIGEST) == repr(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
-
-
 def test_the_name_is_bound_as_without_a_template(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = ("context = 5", "type(context), len(context)", "del context", "context[:3]", "sorted(dir())")
     seen = []

@@ -30,7 +30,7 @@ class Interpreter(NamedTuple):  # half a millisecond less than a dataclass, in e
     base_prefix: str
     flavour: str
     bundle: Path | None
-    """The guest compiled for this interpreter; None when the cache cannot be written."""
+    """The guest compiled for this interpreter; None when it starts from source, as the cache cannot be written."""
 
     def command(self) -> list[str]:
         """How to start the guest."""
@@ -207,11 +207,11 @@ def _look(located: str, flavour: str) -> Interpreter:
 
 def _store(located: str, flavour: str, data: dict[str, Any], code: bytes) -> Path | None:
     """Keep it for later starts; new file first, then switch, so that a reader never sees half of one."""
+    compiled = bytes.fromhex(data["magic"]) + _PYC_REST + code
     file = _cache_file(located, flavour)
     if file is None:
-        return None
+        return _unkept(flavour, compiled)
     bundle = file.with_suffix(".pyc")
-    compiled = bytes.fromhex(data["magic"]) + _PYC_REST + code
     data |= {
         "key": _key(located, flavour),
         "signature": list(_signature(located, tuple(data["path"]))),
@@ -226,8 +226,21 @@ def _store(located: str, flavour: str, data: dict[str, Any], code: bytes) -> Pat
             fresh.write_bytes(content)
             fresh.replace(target)
     except OSError:
-        return None
+        return _unkept(flavour, compiled)
     return bundle
+
+
+def _unkept(flavour: str, compiled: bytes) -> Path | None:
+    """Where the cache cannot be written: the jail's guest in memory, which its init opens through this process. Other
+    guests start from their source."""
+    if flavour != "jail" or sys.platform != "linux":
+        return None
+    try:
+        memory = os.memfd_create("cloche-guest", os.MFD_CLOEXEC)
+        os.write(memory, compiled)
+    except OSError:
+        return None
+    return Path(f"/proc/{os.getpid()}/fd/{memory}")
 
 
 def _interpreter(data: dict[str, Any], flavour: str, bundle: Path | None) -> Interpreter:

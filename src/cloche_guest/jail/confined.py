@@ -14,8 +14,7 @@ import socket
 
 from cloche_guest.jail import messages, syscalls
 from cloche_guest.jail.confinement import prove
-from cloche_guest.jail.keeper import Keeper, process_fields
-from cloche_guest.jail.pid_one import pid_of
+from cloche_guest.jail.keeper import Keeper, pid_of, process_fields
 from cloche_guest.jail.zygote import Zygote
 
 TYPE_CHECKING = False
@@ -23,8 +22,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def main(host: socket.socket, options: dict[str, Any]) -> None:
-    """Be the zygote of a confined jail. Never returns."""
+def main(argv: list[str]) -> None:
+    """``--control FD,FD``: the line to the host, on which the configuration comes first; one for folders, which are
+    given to jails with a view only. Be the zygote of a confined jail. Never returns."""
+    host, folders = (socket.socket(fileno=int(number)) for number in argv[2].split(","))
+    syscalls.close_from(max(host.fileno(), folders.fileno()) + 1)  # what others meant for their own children
+    folders.close()
+    options, _ = messages.receive(host)
+    if options is None:
+        os._exit(0)
     try:
         become_guest_user(options)
         syscalls.no_new_privileges()

@@ -6,8 +6,9 @@ import os
 import socket
 import sys
 
-from cloche_guest.jail import landlock, messages, syscalls, view, worker
+from cloche_guest.jail import landlock, messages, syscalls, worker
 from cloche_guest.jail.confined_filter import build_confined_filter
+from cloche_guest.jail.places import DEVICES, SYSTEM, SYSTEM_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ def run(
 
 def allowed_paths(options: dict[str, Any], trees: list[str]) -> list[tuple[str, int]]:
     """What a guest may open, and for what: system and interpreter to read, its own folders to do as it likes."""
-    read = [path for path in (*view.SYSTEM, *view.SYSTEM_FILES, *trees) if os.path.exists(path)]
+    read = [path for path in (*SYSTEM, *SYSTEM_FILES, *trees) if os.path.exists(path)]
     rules = [(path, landlock.rights_on(path, landlock.READ)) for path in read]
-    rules += [(path, landlock.READ_FILE | landlock.WRITE_FILE) for path in view.DEVICES if os.path.exists(path)]
+    rules += [(path, landlock.READ_FILE | landlock.WRITE_FILE) for path in DEVICES if os.path.exists(path)]
     rules.append(("/proc/self", landlock.READ_FOLDER))
     rules += [
         ("/proc/self/" + name, landlock.READ_FILE) for name in _PROC_FILES if os.path.exists("/proc/self/" + name)

@@ -21,7 +21,7 @@ ALLOW = 0x7FFF0000
 KILL = 0x80000000
 ERRNO = 0x00050000
 ASK = 0x7FC00000
-"""Somebody outside decides: the PID 1 of the seat (see `pid_one`)."""
+"""Somebody outside decides: the PID 1 of the seat (see ``native/pid_one.c``)."""
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54

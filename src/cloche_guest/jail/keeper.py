@@ -15,7 +15,6 @@ import socket
 
 from cloche_guest.jail import confinement, messages, syscalls, worker
 from cloche_guest.jail.attributes import Attributes
-from cloche_guest.jail.pid_one import kill, pid_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,6 +204,23 @@ class Keeper:
         self._drop_listener()  # whoever waits for an answer gets one
         self._reap(0)
         os._exit(0)
+
+
+def kill(pid: int) -> None:
+    """One that has ended already is what was wanted."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def pid_of(pidfd: int) -> int:
+    """The process behind a handle, as numbered in this namespace; -1 when it is gone."""
+    with open("/proc/self/fdinfo/%d" % pidfd) as handle:
+        for line in handle:
+            if line.startswith("Pid:"):
+                return int(line.split()[1])
+    return -1
 
 
 def process_fields() -> list[tuple[int, list[bytes]]]:

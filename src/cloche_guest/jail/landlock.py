@@ -11,7 +11,6 @@ _OF_THE_VERSION = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE = 1 << 14
-EVERYTHING = (1 << 16) - 1
 READ = EXECUTE | READ_FILE | READ_FOLDER
 ALL_BUT_NODES = (1 << 15) - 1 & ~(1 << 6 | 1 << 9 | 1 << 11)  # no devices, no sockets, no ioctl on devices
 

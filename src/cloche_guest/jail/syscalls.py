@@ -22,22 +22,10 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_RDONLY = 2, 4, 8, 32, 4096, 1
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 
-ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
-ATTR_IDMAP = 0x00100000
-
-_AT_FDCWD = -100
-_AT_EMPTY_PATH = 0x1000
-_AT_RECURSIVE = 0x8000
-_OPEN_TREE_CLONE = 1
-_OPEN_TREE_CLOEXEC = os.O_CLOEXEC
-_MOVE_MOUNT_F_EMPTY_PATH = 4
-
 _PR_SET_DUMPABLE = 4
-_PR_SET_KEEPCAPS = 8
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -45,10 +33,8 @@ _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_CLEAR_ALL = 4
 _LAST_CAPABILITY = 40
 
-_SECCOMP_SET_MODE_FILTER, _SECCOMP_GET_ACTION_AVAIL = 1, 2
-_SECCOMP_RET_ALLOW = 0x7FFF0000
+_SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_NEW_LISTENER = 8
-_FSCONFIG_SET_STRING, _FSCONFIG_CREATE = 1, 6
 
 _MADV_HUGEPAGE = 14
 _MADV_COLLAPSE = 25
@@ -56,11 +42,9 @@ _LARGE_PAGE = 2 << 20
 
 # Numbers that differ between machines; the newer ones (from 424 on) are the same everywhere.
 _NUMBERS = {
-    "x86_64": {"pivot_root": 155, "capset": 126, "setns": 308, "seccomp": 317},
-    "aarch64": {"pivot_root": 41, "capset": 91, "setns": 268, "seccomp": 277},
+    "x86_64": {"capset": 126, "seccomp": 317},
+    "aarch64": {"capset": 91, "seccomp": 277},
 }
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _PIDFD_OPEN, _PIDFD_SEND_SIGNAL = 434, 424
 _CLOSE_RANGE = 436
 
@@ -110,20 +94,12 @@ def call(what: str, number: int, *args: Any) -> int:
     return _check(_libc.syscall(foreign.c_long(number), *plain), what)
 
 
-def use_library(path: str) -> bool:
-    """Take the compiled form of what follows a fork. Without it the same is done in Python, step by step."""
+def use_library(path: str) -> None:
+    """Load the steps that follow a fork. Raises OSError where the library is made for another C library than this
+    interpreter's."""
     global _library
-    try:
-        _library = foreign.Library(path)
-    except OSError:  # made for another C library than this interpreter's
-        return False
+    _library = foreign.Library(path)
     _library.cloche_failed_step = _library.text_function("cloche_failed_step")
-    return True
-
-
-def has_library() -> bool:
-    """Whether `enter` can be used."""
-    return _library is not None
 
 
 def enter(
@@ -135,7 +111,7 @@ def enter(
     limits: list[tuple[int, int]],
     program: bytes,
 ) -> None:
-    """All that a worker does before it runs guest code, in one call. See `worker.enter`."""
+    """All that a worker does before it runs guest code, in one call. See ``native/confine.c``."""
     amounts = _words(8, *(number for limit in limits for number in limit))
     confinement = _words(4, below, landlock) + _words(
         8, foreign.address_of(amounts), len(limits), len(program) // 8, foreign.address_of(program)
@@ -215,48 +191,9 @@ def unmount(target: str) -> None:
     _check(_libc.umount2(_encode(target), MNT_DETACH), "umount " + target)
 
 
-def pivot_root(new: str) -> None:
-    """Make `new` the root and forget the old one."""
-    os.chdir(new)
-    call("pivot_root", number_of("pivot_root"), b".", b".")
-    _check(_libc.umount2(b".", MNT_DETACH), "umount of the old root")
-    os.chdir("/")
-
-
-def clone_tree(descriptor: int, *, recursive: bool) -> int:
-    """A detached copy of the mount (tree) below an open directory or file."""
-    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    return call("open_tree", _OPEN_TREE, descriptor, b"", flags)
-
-
-def set_mount_attributes(descriptor: int, attributes: int, *, recursive: bool, users: int = 0) -> None:
-    """Make a detached tree read-only, without set-user-id programs, without devices; or map its owners (`users`: the
-    descriptor of a user namespace)."""
-    data = pack("QQQQ", attributes, 0, 0, users)
-    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
-    call("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, data, len(data))
-
-
-def attach_tree(descriptor: int, target: str) -> None:
-    """Put a detached tree at `target`."""
-    call("move_mount", _MOVE_MOUNT, descriptor, b"", _AT_FDCWD, _encode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-
-
 def close_from(first: int) -> None:
     """Close every descriptor from `first` on."""
     call("close_range", _CLOSE_RANGE, first, 0xFFFFFFFF, 0)
-
-
-def keep_capabilities() -> None:
-    """Let capabilities outlive the change of user."""
-    _check(_libc.prctl(_PR_SET_KEEPCAPS, foreign.c_ulong(1), 0, 0, 0), "prctl KEEPCAPS")
-
-
-def restore_effective_capabilities() -> None:
-    """After a change of user the permitted set is kept but the effective one is empty: raise it again."""
-    header = pack("Ii", 0x20080522, 0)
-    full = pack("IIIIII", 0xFFFFFFFF, 0xFFFFFFFF, 0, 0x1FF, 0x1FF, 0)
-    call("capset", number_of("capset"), header, full)
 
 
 def drop_capabilities() -> None:
@@ -264,11 +201,6 @@ def drop_capabilities() -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         _libc.prctl(_PR_CAPBSET_DROP, foreign.c_ulong(capability), 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, foreign.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
-    clear_capabilities()
-
-
-def clear_capabilities() -> None:
-    """Give up those that we hold. Where no new privileges can be gained, that is for good."""
     call("capset", number_of("capset"), pack("Ii", 0x20080522, 0), bytes(24))
 
 
@@ -293,41 +225,11 @@ def adopt_orphans() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, foreign.c_ulong(1), 0, 0, 0), "prctl CHILD_SUBREAPER")
 
 
-def check_filters() -> None:
-    """Raises where the kernel has no seccomp programs."""
-    call("seccomp", number_of("seccomp"), _SECCOMP_GET_ACTION_AVAIL, 0, pack("I", _SECCOMP_RET_ALLOW))
-
-
 def install_filter(program: bytes, *, listener: bool = True) -> int:
     """Load a seccomp program. With `listener`: the descriptor on which calls that somebody must approve are told."""
     head = pack("HP", len(program) // 8, foreign.address_of(program))
     flags = _SECCOMP_NEW_LISTENER if listener else 0
     return call("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
-
-
-def detached_tmpfs(size: int, files: int) -> int:
-    """A file system in memory that has no place: only who holds its descriptor can reach it."""
-    return _detached("tmpfs", {"size": str(size), "nr_inodes": str(files), "mode": "700"})
-
-
-def detached_proc() -> int:
-    """A view of all processes of this namespace, for ourselves alone."""
-    return _detached("proc", {"subset": "pid"})
-
-
-def _detached(kind: str, options: dict[str, str]) -> int:
-    context = call("fsopen", _FSOPEN, kind.encode(), 1)
-    try:
-        for key, value in options.items():
-            call("fsconfig", _FSCONFIG, context, _FSCONFIG_SET_STRING, key.encode(), value.encode(), 0)
-        call("fsconfig", _FSCONFIG, context, _FSCONFIG_CREATE, None, None, 0)
-        mounted = call("fsmount", _FSMOUNT, context, 1, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
-    finally:
-        os.close(context)
-    try:
-        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=mounted)
-    finally:
-        os.close(mounted)
 
 
 def fork_away(namespaces: list[tuple[int, int]]) -> int:
@@ -336,32 +238,5 @@ def fork_away(namespaces: list[tuple[int, int]]) -> int:
     The copy is no child of ours: the process between us enters the namespaces for it and ends, so it belongs to the
     PID 1 above us, which outlives us and hears of its end.
     """
-    if _library is not None:
-        flat = [number for pair in namespaces for number in pair]
-        return _check_library(_library.cloche_fork_away(_words(4, *flat), len(namespaces)))
-    reader, writer = os.pipe()
-    middle = os.fork()
-    if middle == 0:
-        try:
-            for descriptor, kind in namespaces:
-                setns(descriptor, kind)
-            if namespaces:
-                clear_capabilities()  # those over the namespaces: the new process never has them
-            pid = os.fork()
-        except OSError as exc:
-            os.write(writer, b"-%d" % (exc.errno or 1))
-            os._exit(1)
-        if pid == 0:
-            os.close(reader)
-            os.close(writer)
-            return 0
-        os.write(writer, b"%d" % pid)
-        os._exit(0)
-    os.close(writer)
-    told = os.read(reader, 32)
-    os.close(reader)
-    os.waitpid(middle, 0)
-    number = int(told or b"-5")
-    if number < 0:
-        raise OSError(-number, os.strerror(-number), "fork into a prepared seat")
-    return number
+    flat = [number for pair in namespaces for number in pair]
+    return _check_library(_library.cloche_fork_away(_words(4, *flat), len(namespaces)))

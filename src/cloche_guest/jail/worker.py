@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import _socket
 import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import resource
 
 from cloche_guest.jail import filter as call_filter
-from cloche_guest.jail import landlock, messages, syscalls
+from cloche_guest.jail import syscalls
 from cloche_guest.jail.branches import reseed_numpy
-from cloche_guest.jail.places import WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,37 +27,10 @@ def join(groups: list[int]) -> None:
 
 
 def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) -> None:
-    """Go into the seat and give up everything that is not needed there. The order matters at every step."""
+    """Go into the seat and give up everything that is not needed there."""
     namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
-    below = bool(options.get("below"))
-    if syscalls.has_library():
-        syscalls.enter(seat, namespaces, lines, below, bool(options["landlock"]), _limits(options), program)
-        return
-    syscalls.setns(seat, namespaces)
-    if below:
-        syscalls.setns(seat, syscalls.CLONE_NEWUSER)  # a branch's: else it could not be branched again
-    arrange_descriptors(lines)
-    os.chdir(WORKSPACE)
-    if not below:
-        # After the mounts: so the guest has no power over them, whatever it regains in a namespace of its own.
-        syscalls.unshare(syscalls.CLONE_NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", "1000 1000 1"), ("gid_map", "1000 1000 1")):
-            with open("/proc/self/" + name, "w") as handle:
-                handle.write(text)
-    users = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)  # while we may still look at ourselves
-    syscalls.no_new_privileges()
-    syscalls.set_dumpable(False)
-    if options["landlock"]:
-        # On the parent folder, not on the mounts: a rule sits on an inode, and a branch has mounts of its own.
-        landlock.restrict([("/", landlock.EVERYTHING)])
-    limit(options)
-    syscalls.drop_capabilities()
-    listener = syscalls.install_filter(program)
-    inner = _socket.socket(fileno=INNER)  # to our PID 1
-    messages.send(inner, {"listener": True}, [listener, users])
-    inner.close()
-    os.close(listener)
-    os.close(users)
+    below = bool(options.get("below"))  # a branch's seat, which can be branched again
+    syscalls.enter(seat, namespaces, lines, below, bool(options["landlock"]), _limits(options), program)
 
 
 def arrange_descriptors(lines: list[int]) -> None:

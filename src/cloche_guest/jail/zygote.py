@@ -156,7 +156,10 @@ def main(argv: list[str]) -> None:
     """``--zygote FD,FD,FD,FD``: be the zygote of a compiled init (see ``native/init.c``). The descriptors: our line to
     it, its line to the host, the library, the guest's own code."""
     line, host, library, code = (int(number) for number in argv[2].split(","))
-    syscalls.use_library("/proc/self/fd/%d" % library)
+    try:
+        syscalls.use_library("/proc/self/fd/%d" % library)
+    except OSError as exc:
+        _give_up("%s cannot load the jail's library: %s" % (sys.executable, exc), line, host)
     os.close(library)
     os.close(code)
     for number in (line, host):
@@ -166,6 +169,18 @@ def main(argv: list[str]) -> None:
     if configuration is None:
         os._exit(0)
     Zygote(init, _socket.socket(fileno=host), configuration["zygote"]).serve()
+
+
+def _give_up(why: str, line: int, host: int) -> None:
+    """Tell whoever waits for the first session, on its standard error, and the host."""
+    why += " (pass python=/path/to/a/python of this system)"
+    init = _socket.socket(fileno=line)
+    _, _ = messages.receive(init)  # the configuration
+    request, descriptors = messages.receive(init)
+    if request is not None and len(descriptors) > worker.ERR - worker.WIRE:
+        os.write(descriptors[worker.ERR - worker.WIRE], why.encode())
+    messages.send(_socket.socket(fileno=host), {"error": why})
+    os._exit(1)
 
 
 def _settle(options: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.programs import Programs, programs
+from cloche.backends.jail.programs import MISSING, REMEDY, Programs, programs
 from cloche.backends.jail.spawning import Child
+from cloche.errors import BackendUnavailableError
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -48,12 +49,11 @@ class Launch:
         self.owner = os.getpid()
         self.user = guest_user()
         self.trees = trees_of(interpreter)
+        compiled = None if confined else _compiled()
         self.line, theirs = messages.plain_pair()
         """To its init and its zygote."""
         self.folders, their_folders = messages.plain_pair()
         """For folders of the host that are given to sessions."""
-        # confined: there are no namespaces to make
-        compiled = programs() if interpreter.bundle is not None and not confined else None
         command = interpreter.command() if compiled is None else [compiled.init]
         try:
             self.process = Child(
@@ -116,7 +116,9 @@ os.register_at_fork(after_in_child=_leave_swap)
 
 
 def launch_ahead(interpreter: Interpreter) -> None:
-    """Start a bare jail for whoever asks for one next."""
+    """Start a bare jail for whoever asks for one next, where there can be one with namespaces."""
+    if programs() is None:
+        return
     fresh = Launch(interpreter, ())
     _end_launch(_exchange(fresh))
 
@@ -148,6 +150,13 @@ def _exchange(fresh: Launch | None) -> Launch | None:
 def _end_launch(found: Launch | None) -> None:
     if found is not None:
         found.close() if found.owner == os.getpid() else found.leave()
+
+
+def _compiled() -> Programs:
+    found = programs()
+    if found is None:
+        raise BackendUnavailableError(MISSING, remedy=REMEDY)
+    return found
 
 
 def _scratch() -> str:

@@ -1,13 +1,17 @@
-"""The jail's compiled programs: where they are, or why the jail does without them."""
+"""The jail's compiled programs, without which it has no namespaces: where they are, or how to get them."""
 
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import NamedTuple
 
-PURE_VARIABLE = "CLOCHE_JAIL_PURE"
-"""Set: the jail runs on its Python code alone, as where no compiler was at hand when Cloche was installed."""
+import cloche_guest.jail
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(cloche_guest.jail.__file__)), "native", "built")
+MISSING = "the jail's compiled programs are not installed"
+REMEDY = (
+    "install a C compiler (gcc or clang) and then Cloche again: pip install --force-reinstall --no-cache-dir cloche"
+)
 
 
 class Programs(NamedTuple):
@@ -20,24 +24,12 @@ class Programs(NamedTuple):
 
 
 def programs() -> Programs | None:
-    """Those to use; None where the jail runs on Python alone."""
-    return None if os.environ.get(PURE_VARIABLE) else _built()
+    """Those of this installation; None where they were not built, and the jail can be a confined one only."""
+    init, library = os.path.join(FOLDER, "cloche-jail-5"), os.path.join(FOLDER, "libcloche-jail-5.so")
+    found = os.access(init, os.X_OK) and os.access(library, os.R_OK)
+    return Programs(init, library) if found else None
 
 
 def describe_programs() -> str:
     """For ``cloche doctor``."""
-    if programs() is not None:
-        return "compiled"
-    if os.environ.get(PURE_VARIABLE):
-        return f"pure Python, slower ({PURE_VARIABLE} is set)"
-    return "pure Python, slower (install a C compiler and then Cloche again)"
-
-
-@cache
-def _built() -> Programs | None:
-    import cloche_guest.jail
-
-    folder = os.path.join(os.path.dirname(os.path.abspath(cloche_guest.jail.__file__)), "native", "built")
-    init, library = os.path.join(folder, "cloche-jail-5"), os.path.join(folder, "libcloche-jail-5.so")
-    found = os.access(init, os.X_OK) and os.access(library, os.R_OK)
-    return Programs(init, library) if found else None
+    return "compiled" if programs() is not None else f"missing, so no namespaces ({REMEDY})"

@@ -9,7 +9,6 @@ first.
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 
 from cloche.backends.jail.cgroups import SHELL
@@ -39,36 +38,6 @@ for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   [ -n "$left" ] || break
   sleep 0.05
 done
-"""
-_PROGRAM = """
-import os, signal, sys, time
-for number in (1, 2, 3, 13, 15):
-    signal.signal(number, signal.SIG_IGN)
-told = b"".join(iter(lambda: os.read(0, 4096), b""))
-paths = sys.argv[1:] + os.fsdecode(told).splitlines()
-def quietly(action, *args):
-    try:
-        return action(*args)
-    except OSError:
-        return None
-for _ in range(20):
-    for path in paths:
-        if not os.path.isfile(path + "/cgroup.procs"):
-            if os.path.isdir(path):
-                import shutil
-                shutil.rmtree(path, ignore_errors=True)
-            quietly(os.unlink, path)
-            continue
-        for group in [entry.path for entry in os.scandir(path) if entry.is_dir()]:
-            with open(group + "/cgroup.procs") as handle:
-                for line in handle:
-                    if int(line) > 1:
-                        quietly(os.kill, int(line), signal.SIGKILL)
-            quietly(os.rmdir, group)
-        quietly(os.rmdir, path)
-    if not any(map(os.path.exists, paths)):
-        break
-    time.sleep(0.05)
 """
 
 
@@ -115,6 +84,4 @@ def _command() -> list[str]:
     compiled = programs()
     if compiled is not None:
         return [compiled.init, "--reap"]
-    if os.path.exists(SHELL):
-        return [SHELL, "-c", _SCRIPT, "cloche-reaper"]
-    return [sys.executable, "-I", "-S", "-c", _PROGRAM]
+    return [SHELL, "-c", _SCRIPT, "cloche-reaper"]  # without a shell either there is no reaper: the next start sweeps

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cloche.backends.jail.programs import MISSING, programs
+from cloche.backends.jail.programs import REMEDY as REMEDY_FOR_PROGRAMS
 from cloche.errors import BackendUnavailableError
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche_guest.jail import landlock
@@ -56,15 +58,18 @@ class Failure(NamedTuple):
 
 
 def forbidden(mode: Mode) -> Failure | None:
-    """Whether layers that it needs are switched off."""
+    """Whether layers that it needs are switched off, or the programs that build it are not installed."""
     off = [name for name in _NEEDED[mode] if name in masked_layers()]
-    return Failure(f"{', '.join(off)} {_MASKED}") if off else None
+    if off:
+        return Failure(f"{', '.join(off)} {_MASKED}")
+    return Failure(MISSING) if mode is Mode.SEALED and programs() is None else None
 
 
 def remedy_for_namespaces() -> str:
     """What to type to get the sealed tier."""
-    if forbidden(Mode.SEALED) is not None:
-        return "unset CLOCHE_MASK_LAYERS"
+    failure = forbidden(Mode.SEALED)
+    if failure is not None:
+        return REMEDY_FOR_PROGRAMS if failure.why == MISSING else "unset CLOCHE_MASK_LAYERS"
     for name, bad, command in _SWITCHES:
         try:
             found = Path("/proc/sys", name).read_text().strip()
