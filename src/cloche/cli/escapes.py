@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def command(backend: str, only: tuple[str, ...], verbose: bool, as_json: bool) -> int:
     """Try every known way out of a sandbox, and show what happened to the host.
 
-    Each technique is a cell that aims at a canary: a file, a secret, a service, a process of this machine. What counts
-    is whether it got there. Nothing else is touched. Ends with 2 if anything got out.
+    Each technique is a cell that aims at a canary: a file, a secret, a service, a process of this machine, or the
+    session beside it, which must keep its variables, files, deadline and speed. What counts is whether it got there.
+    Nothing else is touched. Ends with 2 if anything got out.
     """
     from cloche.escapes import all_techniques, run_techniques
 
@@ -81,11 +82,14 @@ def _show(outcomes: list[Outcome], *, verbose: bool) -> None:
         console.print(line, soft_wrap=True)
         if verbose and outcome.saw:
             console.print(Text("    " + neutralise(outcome.saw.splitlines()[-1]), style="dim"), soft_wrap=True)
+        for change in outcome.neighbour:
+            console.print(Text("    the session beside: " + neutralise(change), style="red"), soft_wrap=True)
     board = scoreboard(outcomes)
     console.print()
     console.print(Text(f"{board['backend']}, isolation {board['isolation']}: {', '.join(board['layers'])}"))
     style = "bold green" if board["ok"] else "bold red"
-    console.print(Text(f"{board['contained']} of {board['tried']} had no effect on this machine", style=style))
+    held = f"{board['contained']} of {board['tried']} had no effect on this machine or the session beside"
+    console.print(Text(held, style=style))
     if board["probes"]:
         answered = board["probes_answered_by_the_kernel"]
         console.print(Text(f"{answered} of {board['probes']} forbidden system calls were answered by the kernel"))

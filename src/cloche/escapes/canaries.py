@@ -19,6 +19,8 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, Any, Self
 
+from cloche.escapes.neighbour import Neighbours
+
 ENVIRONMENT_NAME = "CLOCHE_CANARY_KEY"
 PATIENCE = 10.0
 _CLOCK_JUMP = 5.0
@@ -60,6 +62,8 @@ class Effect(Enum):
     """The host can no longer get what a guest took all of, or holds."""
     STUCK = "stuck"
     """The host waits for ever for something that the guest prepared."""
+    NEIGHBOUR = "neighbour"
+    """A session beside lost or changed something: variables, files, its process, its deadline or its speed."""
 
 
 class Canaries:
@@ -70,6 +74,8 @@ class Canaries:
         self._marks = {kind: f"{kind}-{secrets.token_hex(12)}" for kind in ("file", "environment", "memory", "process")}
 
     def __enter__(self) -> Self:
+        self.neighbours = Neighbours()
+        """Sessions beside those that techniques run in."""
         self._ended: list[subprocess.Popen[bytes]] = []
         self.folder = Path(tempfile.mkdtemp(prefix="cloche-canary-"))
         self.file = self.folder / "ledger.txt"
@@ -98,6 +104,7 @@ class Canaries:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.neighbours.close()
         self._end_guard()
         for guard in self._ended:
             guard.wait(PATIENCE)
@@ -109,8 +116,8 @@ class Canaries:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def addresses(self) -> dict[str, Any]:
-        """What a cell is told: where everything is, but none of the secrets."""
+    def addresses(self, neighbour: int | None = None) -> dict[str, Any]:
+        """What a cell is told: where everything is, but none of the secrets. `neighbour`: the process beside."""
         return {
             "token": self.token,
             "folder": str(self.folder),
@@ -128,15 +135,16 @@ class Canaries:
             "pid": self._guard.pid,
             "pointer": self._pointer,
             "host_pid": os.getpid(),
+            "neighbour": neighbour,
         }
 
     def lookup(self, name: object = "") -> str:
         """A tool for the guest: harmless to call, and bound to an object that holds a secret."""
         return f"{len(self.memory)} characters, {str(name)[:40]!r}"
 
-    def preamble(self) -> str:
+    def preamble(self, neighbour: int | None = None) -> str:
         """The line that tells a cell."""
-        return f"canary = __import__('json').loads({json.dumps(self.addresses())!r})\n"
+        return f"canary = __import__('json').loads({json.dumps(self.addresses(neighbour))!r})\n"
 
     def look(self, said: str, *, starved: bool = False) -> frozenset[Effect]:
         """What happened, by the canaries and by what the guest `said`; then everything is as it was."""

@@ -1,4 +1,4 @@
-"""Try techniques against a backend, each in a sandbox of its own, and say what happened to the host."""
+"""Try techniques against a backend, each in a sandbox of its own beside an innocent one, and say what happened."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DEADLINE_MS = 5_000
 """Cells that hang are part of the game; most are done in milliseconds."""
+_FELT_BY_OTHERS = (Effect.STARVED, Effect.NEIGHBOUR)
+"""Aims after which the neighbour is asked for more than usual."""
 _LARGEST_FILE = 1_000_000
 _SHOWN = 400
 
@@ -33,7 +35,9 @@ class Outcome:
     technique: Technique
     backend: str
     effects: frozenset[Effect]
-    """On the host. Empty: the wall held."""
+    """On the host and on the session beside. Empty: the wall held."""
+    neighbour: tuple[str, ...]
+    """What the session beside noticed."""
     saw: str
     """The end of what the cell printed or died of."""
     ended: str
@@ -46,7 +50,7 @@ class Outcome:
 
     @property
     def contained(self) -> bool:
-        """No effect on the host."""
+        """No effect on the host or on a neighbour."""
         return not self.effects
 
     @property
@@ -71,6 +75,7 @@ class Outcome:
             "contained": self.contained,
             "as_expected": self.as_expected,
             "effects": sorted(effect.value for effect in self.effects),
+            "neighbour": list(self.neighbour),
             "reached_kernel": self.reached,
             "ended": self.ended,
             "saw": self.saw,
@@ -105,25 +110,34 @@ def run_techniques(
 
 
 def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "auto", **options: Any) -> Outcome:
-    """Try one technique in a fresh sandbox."""
+    """Try one technique in a fresh sandbox, beside a session that must not notice."""
     begun = time.perf_counter()
+    neighbour = canaries.neighbours.beside(backend, options)
     options = {"timeout_ms": DEADLINE_MS, "grace_ms": 200, **options}
     tools = {"lookup": canaries.lookup}
     sandbox = create_sandbox(backend=backend, tools=tools, **options)
     with sandbox:
-        result = sandbox.execute(canaries.preamble() + technique.code)
+        with neighbour.during() as noticed:
+            result = sandbox.execute(canaries.preamble(neighbour.pid) + technique.code)
         said = "\n".join([result.stdout, result.stderr, result.error or "", result.value or "", repr(result.displays)])
         used = _Using(sandbox)
         effects = canaries.look(said + used.text, starved=technique.aim is Effect.STARVED)
         if used.stuck:
             effects |= {Effect.STUCK}
+        if not noticed:  # while whatever the cell left running is still there
+            thorough = technique.aim in _FELT_BY_OTHERS
+            noticed.extend(neighbour.look(endless=thorough, newcomer=thorough))
     if canaries.survivors():
         effects |= {Effect.SURVIVED}
     effects |= canaries.look("")  # what happens on the way out counts too
+    noticed.extend(neighbour.look())
+    if noticed:
+        effects |= {Effect.NEIGHBOUR}
     return Outcome(
         technique=technique,
         backend=sandbox.backend,
         effects=effects,
+        neighbour=tuple(noticed),
         saw=said.strip()[-_SHOWN:],
         ended=result.outcome,
         reached=reached_kernel(result.stdout) if technique.is_probe and result.outcome == "ok" else None,

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from typing import Any
 
 from cloche.escapes.canaries import Canaries, Effect
+from cloche.escapes.neighbour import PLAIN, PlainNeighbour
 from cloche.escapes.technique import Technique
 
 DEADLINE = 30
 STUCK_AFTER = 1.5
 """Seconds without an end in sight, of one that is meant to wait for ever."""
 _HOST = r"""
-import io, json, os, pickle, signal, socket, sys
+import io, json, os, pickle, signal, socket, subprocess, sys
 given = json.loads(sys.stdin.readline())
+if given["beside"]:
+    ends = dict(zip(("stdin", "stdout"), given["beside"]["ends"]))
+    command = [sys.executable, "-I", "-S", "-c", given["beside"]["code"]]
+    beside = subprocess.Popen(command, cwd=given["beside"]["folder"], **ends)
+    for end in ends.values():
+        os.close(end)
+    given["canary"]["neighbour"] = beside.pid
+    sys.stdin.readline()
 sys.stdin = open(os.devnull)
 
 
@@ -45,6 +56,7 @@ def host(code, canary, memory):
     held = Held(memory.encode())
     def lookup(name=""):
         return held.lookup(name)
+    code = "canary = __import__('json').loads(%r)\n" % json.dumps(canary) + code
     namespace = {"__name__": "__main__", "__builtins__": __builtins__, "canary": canary, "lookup": lookup}
     try:
         exec(compile(code, "<cell>", "exec"), namespace)
@@ -106,34 +118,52 @@ os.read(given["hold"], 1)
 def run_outside(technique: Technique, canaries: Canaries) -> tuple[frozenset[Effect], str]:
     """What the technique does without a wall, and what it printed."""
     hold_read, hold_write = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="cloche-outside-") as workspace, tempfile.TemporaryFile() as said:
+    neighbour = PlainNeighbour() if technique.aim is Effect.NEIGHBOUR else None
+    ends = () if neighbour is None else (neighbour.stdin, neighbour.stdout)
+    with (
+        tempfile.TemporaryDirectory(prefix="cloche-outside-") as workspace,
+        tempfile.TemporaryDirectory(prefix="cloche-outside-") as beside,
+        tempfile.TemporaryFile() as said,
+    ):
         given: dict[str, Any] = {
-            "code": canaries.preamble() + technique.code,
+            "code": technique.code,
             "canary": canaries.addresses(),
             "memory": canaries.memory.decode(),
             "hold": hold_read,
+            "beside": {"code": PLAIN, "folder": beside, "ends": ends} if ends else None,
         }
         process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", _HOST], cwd=workspace, stdin=subprocess.PIPE, stdout=said,
-            stderr=said, pass_fds=[hold_read, canaries.descriptor], start_new_session=True,
+            stderr=said, pass_fds=[hold_read, canaries.descriptor, *ends], start_new_session=True,
         )  # fmt: skip
         os.close(hold_read)
         try:
             pipe = process.stdin
             assert pipe is not None
             pipe.write(json.dumps(given).encode() + b"\n")
+            if neighbour is not None:
+                pipe.flush()
+                neighbour.started()
+                pipe.write(b"it has settled\n")
             pipe.close()
             text = _wait_for_end(process, said, STUCK_AFTER if technique.aim is Effect.STUCK else DEADLINE)
             effects = canaries.look(text, starved=technique.aim is Effect.STARVED)
             if process.poll() is None and not text.endswith("END\n"):
                 effects |= {Effect.STUCK}
+            if neighbour is not None and neighbour.look():
+                effects |= {Effect.NEIGHBOUR}
         finally:
+            if neighbour is not None:
+                neighbour.close()
             os.close(hold_write)
             try:
                 process.wait(STUCK_AFTER if technique.aim is Effect.STUCK else DEADLINE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if neighbour is not None:
+                with suppress(ProcessLookupError):  # one that was stopped does not end by itself
+                    os.killpg(process.pid, signal.SIGKILL)
         if canaries.survivors():
             effects |= {Effect.SURVIVED}
     return effects, text
