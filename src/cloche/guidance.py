@@ -23,6 +23,14 @@ _NETWORK_WORDS = re.compile(
 )
 
 
+def unprotected_guidance(why: str) -> str:
+    """The sentence for a result after which `policy.protect_state` cannot be honoured for the moment."""
+    return (
+        f"The state of the session could not be saved ({why}): should the next cell be killed, its variables are lost. "
+        "Remove what the session does not need, or set protect_state=False."
+    )
+
+
 def guidance_for(
     outcome: str,
     exception: ExceptionInfo | None,

@@ -20,6 +20,7 @@ from cloche.daemon.cloakroom import Cloakroom, Lease, LeftSession
 from cloche.daemon.mishaps import do_all
 from cloche.errors import RequestError, StartError
 from cloche.policy import ExecutionPolicy
+from cloche.session.deadline import time_left, working_for
 from cloche.session.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class LendingDesk:
         self._channels: dict[int, _Lent] = {}
         self._branches: dict[int, _Copying[JailBranch]] = {}
         self._savepoints: dict[int, _Copying[JailSavepoint]] = {}
-        self.methods: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        methods: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "lend.open": self._open,
             "lend.kill": self._kill,
             "lend.end_children": self._end_children,
@@ -74,6 +75,7 @@ class LendingDesk:
             "lend.take_over": self._take_over,
             "lend.abandon": self._abandon,
         }
+        self.methods = {name: partial(_in_time, method) for name, method in methods.items()}
 
     # -- sessions ------------------------------------------------------------------------------
 
@@ -103,7 +105,7 @@ class LendingDesk:
 
     async def _start(self, lease: Lease, policy: ExecutionPolicy, place: Workspace, *, again: bool = True) -> Answer:
         async with lease.in_turn:
-            channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, OPEN_PATIENCE)
+            channel = await anyio.to_thread.run_sync(lease.backend.open, policy, place, time_left(OPEN_PATIENCE))
         try:
             return await self._give(lease, channel)
         except StartError:
@@ -281,6 +283,15 @@ class LendingDesk:
     async def close(self) -> None:
         """The client is gone: end all that it had."""
         await do_all(partial(self._release, {"lease": lease}) for lease in list(self._leases))
+
+
+async def _in_time(method: Callable[[Mapping[str, Any]], Any], params: Mapping[str, Any]) -> Any:
+    """Serve a request within what its client has left of the call that it makes it for."""
+    left = params.get("left")
+    if type(left) is not float or not 0 <= left <= OPEN_PATIENCE:
+        return await method(params)
+    with working_for(left):
+        return await method(params)
 
 
 def _note(copies: dict[int, _Copying[C]], number: int, copying: _Copying[C]) -> Answer:

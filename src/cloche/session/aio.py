@@ -7,6 +7,7 @@ import inspect
 import os
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -18,7 +19,8 @@ from cloche.session.call_loop import Bell
 from cloche.session.callback_threads import threads
 from cloche.session.callbacks import mark_inside, refuse_reentry
 from cloche.session.clock import clock
-from cloche.session.copying import Work
+from cloche.session.copying import Step, Work
+from cloche.session.deadline import CLEAN_UP, working_for
 from cloche.session.guest import Guest
 from cloche.session.live import LiveSession
 from cloche.session.machine import Call
@@ -88,19 +90,23 @@ class AsyncDriver:
         session = self._session
         limit, started = await self._take_turn(timeout_ms)
         try:
-            step = next(steps)
+            proceed: Callable[[], Step] = partial(next, steps)
             while True:
+                # the steps themselves clean up when one of them has failed, also after the deadline
+                with working_for(limit / 1000 - (clock() - started), least=CLEAN_UP):
+                    step = proceed()
                 try:
                     if isinstance(step, Work):
-                        given = await anyio.to_thread.run_sync(step.action)
+                        with working_for(limit / 1000 - (clock() - started)):
+                            given = await anyio.to_thread.run_sync(step.action)
                     else:
                         given = session.requests.read_operation(
                             step, await self._drive(step.call, started, limit, None)
                         )
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
-                    step = steps.throw(exc)
+                    proceed = partial(steps.throw, exc)
                 else:
-                    step = steps.send(given)
+                    proceed = partial(steps.send, given)
         except StopIteration as done:
             value: T = done.value
             return value
@@ -168,9 +174,8 @@ class AsyncDriver:
     ) -> Guest:
         """Have one request served. Cancelling the waiting task cancels the cell and waits for its end."""
         left = limit_ms / 1000 - (clock() - started)
-        if self._session.guest is None and not self._session.backend.has_opened:
-            await _in_passing_thread(lambda: self._session.guest_for(left))
-        guest = self._session.guest_for(left)
+        self._session.leave_parent()
+        guest = self._session.guest or await self._open_guest(left)
         calls = guest.requests(make_call())
         guest.machine.begin(calls, now=clock(), started=started, timeout=limit_ms / 1000, live=on_output is not None)
         self._guest = guest
@@ -192,6 +197,13 @@ class AsyncDriver:
                 self._session.drop_guest("lost")
             raise trouble
         return guest
+
+    async def _open_guest(self, seconds: float) -> Guest:
+        """The first one of a process may take long; any other is opened here and now."""
+        with working_for(seconds):
+            if not self._session.backend.has_opened:
+                await _in_passing_thread(lambda: self._session.guest_for(seconds))
+            return self._session.guest_for(seconds)
 
     async def _loop(self, guest: Guest, group: TaskGroup, on_output: Callable[[str, str], object] | None) -> None:
         pump, machine, watch = guest.pump, guest.machine, guest.pump.watch
@@ -309,7 +321,7 @@ async def _in_passing_thread(action: Callable[[], object]) -> None:
             trouble.append(exc)
         bell.ring()
 
-    thread = threading.Thread(target=work, name="cloche-open", daemon=True)
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), name="cloche-open", daemon=True)
     thread.start()
     with anyio.CancelScope(shield=True):
         await anyio.wait_readable(bell.reader)

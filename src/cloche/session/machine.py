@@ -256,6 +256,10 @@ class Machine:
             return min(self._next_knock, self._asked_at + self._policy.grace_ms / 1000)
         return None
 
+    def seconds_left(self, now: float) -> float:
+        """What is left of this call's deadline; negative when it has passed."""
+        return min(self._clock.left(now), self._clock.ceiling_at - now)
+
     @property
     def bridge_seconds(self) -> float:
         """Time of this call that was spent waiting for host functions."""

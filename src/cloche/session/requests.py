@@ -6,8 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import CallTimeoutError, ProtocolError, RequestError, SessionLostError, StartError
+from cloche.guidance import unprotected_guidance
 from cloche.result import SandboxResult
 from cloche.session.clock import clock
+from cloche.session.deadline import CLEAN_UP, working_for
 from cloche.session.machine import Call, Finished
 from cloche.session.operations import Operation, read_reply
 from cloche.session.verdict import build_result
@@ -49,7 +51,7 @@ class Requests:
         session = self._session
         finished = guest.finished
         if finished.death is not None:
-            state = session.returns.recover()
+            state = self._recover(guest)
             if state == "reset":
                 self._tell_lost(guest)
             guest.raise_absence()
@@ -72,7 +74,7 @@ class Requests:
             )
         value = read_reply(operation, finished)
         if operation.changes_state:
-            session.returns.renew_guard(guest)
+            self._renew_guard(guest)
         if session.witness is not None:
             operation.tell(session.witness)
         return value
@@ -92,9 +94,12 @@ class Requests:
             self._tell_lost(guest)
             raise
         if result.session_state == "reset":  # after the result: its files may go with it
-            result = dataclasses.replace(result, session_state=session.returns.recover())
+            result = dataclasses.replace(result, session_state=self._recover(guest))
         else:
             self._after_kept_cell(guest, started)
+        why = session.returns.unprotected
+        if why is not None and result.guidance is None:
+            result = dataclasses.replace(result, guidance=unprotected_guidance(why))
         self.tell_of(result, timeout_ms)
         return result
 
@@ -155,5 +160,17 @@ class Requests:
     def _after_kept_cell(self, guest: Guest, started: float) -> None:
         """What is done in the pause after a cell."""
         if guest.finished.stop is not None:
-            guest.channel.end_children(clock() - started)
-        self._session.returns.renew_guard(guest)
+            with working_for(guest.machine.seconds_left(clock()), least=CLEAN_UP):
+                guest.channel.end_children(clock() - started)
+        self._renew_guard(guest)
+
+    def _renew_guard(self, guest: Guest) -> None:
+        """In the pause after a change, within what is left of the call's deadline."""
+        if self._session.policy.protect_state:
+            with working_for(guest.machine.seconds_left(clock()), least=CLEAN_UP):
+                self._session.returns.renew_guard(guest)
+
+    def _recover(self, guest: Guest) -> SessionState:
+        """The guest has died: within what is left of the call's deadline, return to the state before the call."""
+        with working_for(guest.machine.seconds_left(clock()), least=CLEAN_UP):
+            return self._session.returns.recover()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from cloche.errors import BranchError
+from cloche.errors import BranchError, ClocheError
 from cloche.session.machine import Call
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ class Returns:
         self._session = session
         self._mark: WaitingCopy | None = None
         self._guard: WaitingCopy | None = None
+        self.unprotected: str | None = None
+        """Why the next cell has no copy to return to, where the policy demands one."""
 
     # -- when it is told to --------------------------------------------------------------------
 
@@ -60,23 +61,31 @@ class Returns:
 
     def guard_next(self, guest: Guest) -> None:
         """Before the next request: a copy of the state of now, to which a cell that dies returns."""
-        session = self._session
-        if session.policy.protect_state:
-            with suppress(BranchError):  # the cell runs unprotected, and says "reset" should it die
-                self._guard = session.backend.savepoint(guest.channel, session.policy, None)
+        if self._session.policy.protect_state:
+            self._guard = self._save(guest, None)
+            if self._guard is not None:
                 guest.pending.append(Call("branch", self._guard.params, silent=True))
 
     def renew_guard(self, guest: Guest) -> None:
         """In the pause after a change: a copy of the state of now."""
-        session = self._session
-        if not session.policy.protect_state:
+        if not self._session.policy.protect_state:
             return
         older, self._guard = self._guard, None
-        with suppress(BranchError):
-            self._guard = session.backend.savepoint(guest.channel, session.policy, older)
+        self._guard = self._save(guest, older)
+        if self._guard is not None:
             _post_copy(guest, self._guard)
         if older is not None:
             older.abandon()
+
+    def _save(self, guest: Guest, older: WaitingCopy | None) -> WaitingCopy | None:
+        """A copy of the state of now. The cell has run, or is to run, whether there is one or not: without it the next
+        cell says "reset" should it die, and the result before it says why."""
+        self.unprotected = None
+        try:
+            return self._session.backend.savepoint(guest.channel, self._session.policy, older)
+        except (ClocheError, OSError) as exc:
+            self.unprotected = str(exc).partition("\n")[0]
+            return None
 
     def files_changed(self) -> None:
         """The host has put a file there: that is not the next cell's doing."""
@@ -91,7 +100,7 @@ class Returns:
             return "reset"
         try:
             guest = self._replace_guest(guard)
-        except BranchError:  # it died too, or was never made
+        except (ClocheError, OSError):  # it died too, or was never made, or there is no room for it
             guard.abandon()
             self._session.forget_guest()
             return "reset"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloche.errors import BusyError
 from cloche.session.call_loop import Bell, CallLoop
 from cloche.session.callbacks import refuse_reentry
 from cloche.session.clock import clock
-from cloche.session.copying import Work
+from cloche.session.copying import Step, Work
+from cloche.session.deadline import CLEAN_UP, working_for
 from cloche.session.guest import Guest
 from cloche.session.live import LiveSession
 from cloche.session.pump import PollWatch
@@ -86,17 +88,21 @@ class SyncDriver:
         session = self._session
         limit, started = self._take_turn(timeout_ms)
         try:
-            step = next(steps)
+            proceed: Callable[[], Step] = partial(next, steps)
             while True:
+                # the steps themselves clean up when one of them has failed, also after the deadline
+                with working_for(limit / 1000 - (clock() - started), least=CLEAN_UP):
+                    step = proceed()
                 try:
                     if isinstance(step, Work):
-                        given = step.action()
+                        with working_for(limit / 1000 - (clock() - started)):
+                            given = step.action()
                     else:
                         given = session.requests.read_operation(step, self._drive(step.call, started, limit, None))
                 except BaseException as exc:  # noqa: BLE001 - the steps decide what becomes of it
-                    step = steps.throw(exc)
+                    proceed = partial(steps.throw, exc)
                 else:
-                    step = steps.send(given)
+                    proceed = partial(steps.send, given)
         except StopIteration as done:
             value: T = done.value
             return value
@@ -160,7 +166,7 @@ class SyncDriver:
         """Have one request served, whatever happens on the way."""
         session, bell = self._session, self._hearing()
         try:
-            guest = session.guest_for(limit_ms / 1000 - (clock() - started))
+            guest = session.guest or self._open_guest(limit_ms / 1000 - (clock() - started))
             calls = guest.requests(make_call())
             with self._machine_lock:
                 guest.machine.begin(
@@ -176,6 +182,10 @@ class SyncDriver:
         finally:
             self._loop = None
         return guest
+
+    def _open_guest(self, seconds: float) -> Guest:
+        with working_for(seconds):
+            return self._session.guest_for(seconds)
 
     def _drop_unfinished(self) -> None:
         """Ctrl-C before a guest was greeted, or again while its cell was being stopped: nobody knows its state."""

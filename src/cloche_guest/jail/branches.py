@@ -111,6 +111,7 @@ class Branches:
         self._kernel.capture.begin_again(out, err)
         self.begin_again(line)
         if waits:
+            os.setpgid(0, 0)  # a signal to the session's own group is not meant for it
             self._files = open_files()
             _restore_random_state(random_state)
         else:

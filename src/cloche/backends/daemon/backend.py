@@ -25,6 +25,7 @@ from cloche.errors import BackendUnavailableError, BranchError, ClocheError, Sta
 from cloche.isolation import Isolation, Layer
 from cloche.session.channel import Availability, Backend, Channel
 from cloche.session.copying import BranchCopy, WaitingCopy
+from cloche.session.deadline import CLEAN_UP, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 PROBE_PATIENCE = 0.05
 PATIENCE = 30.0
+LAST_WORD = 2.0
+"""Seconds in which a daemon must say that it could not do something in time."""
 _DESCRIPTORS = 6
 
 
@@ -81,7 +84,7 @@ class DaemonChannel(CountedWorker):
 
     def end_children(self, seconds: float) -> None:
         with suppress(ClocheError):
-            self.link.call("lend.end_children", {"channel": self.number, "seconds": seconds}, timeout=PATIENCE)
+            _ask(self.link, "lend.end_children", {"channel": self.number, "seconds": seconds})
 
     def _signal(self, number: signal.Signals) -> None:
         if self._owner == os.getpid():
@@ -95,7 +98,7 @@ class DaemonChannel(CountedWorker):
         if self._owner == os.getpid():
             self._signal(signal.SIGKILL)
             with suppress(ClocheError):
-                self.link.call("lend.close", {"channel": self.number}, timeout=PATIENCE)
+                _ask(self.link, "lend.close", {"channel": self.number})
         self._let_go()
 
     def detach(self, note: Mapping[str, Any], context: bytes | None) -> tuple[str, str]:
@@ -120,16 +123,15 @@ class _PreparedCopy:
 
     def __init__(self, link: Link, method: str, params: Mapping[str, Any]) -> None:
         self.link = link
-        said, _, _ = link.call(method, params, timeout=PATIENCE)
+        said, _ = _ask(link, method, params)
         self.number: int = said["copy"]
         self.params: dict[str, Any] = said["params"]
 
     def ask(self, method: str) -> tuple[dict[str, Any], list[int]]:
         try:
-            said, descriptors, _ = self.link.call(method, {"copy": self.number}, timeout=PATIENCE)
+            return _ask(self.link, method, {"copy": self.number})
         except BackendUnavailableError as exc:
             raise BranchError("the daemon cannot go on with the copy", cause=str(exc)) from None
-        return said, descriptors
 
     def tell(self, method: str) -> None:
         self.link.tell(method, {"copy": self.number})
@@ -216,6 +218,7 @@ class DaemonBackend(Backend):
             "policy": plain_policy(policy),
             "python": self._python,
             "workspace": None if workspace.private else str(workspace.root),
+            "left": min(max(timeout, 0.1), PATIENCE),
         }
         said, descriptors, _ = link.call("lend.open", params, timeout=max(timeout, 0.1))
         channel = DaemonChannel(link, said, descriptors)
@@ -226,7 +229,7 @@ class DaemonBackend(Backend):
         lease, self._lease = self._lease, None
         if lease is not None and self._link is not None:
             with suppress(ClocheError):
-                self._link.call("lend.release", {"lease": lease}, timeout=PATIENCE)
+                _ask(self._link, "lend.release", {"lease": lease})
 
     @classmethod
     def shut_down(cls) -> None:
@@ -251,6 +254,14 @@ class DaemonBackend(Backend):
     def adopt(self, channel: Channel) -> None:
         assert isinstance(channel, DaemonChannel)
         self._link, self._lease = channel.link, channel.lease
+
+
+def _ask(link: Link, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """Have the daemon do something within what is left of the call that is under way. It ends by itself what takes
+    longer; a daemon that does not even say so is waited for a little longer, since with it all sessions are lost."""
+    left = time_left(PATIENCE, least=CLEAN_UP)
+    said, descriptors, _ = link.call(method, {**params, "left": left}, timeout=left + LAST_WORD)
+    return said, descriptors
 
 
 def _link_to(places: Places, timeout: float) -> Link:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
 from cloche.backends.jail.ends import Ends, rank_victims, readable
+from cloche.backends.jail.seat import NOT_YET
 from cloche.errors import BranchError
 from cloche.session.callback_threads import threads
 from cloche.session.copying import BranchCopy, WaitingCopy
+from cloche.session.deadline import time_left
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
     from cloche.backends.jail.seat import Seat
 
 UP_PATIENCE = 10.0
+WAKE_EVERY = 0.05
 MAX_LEVEL = 28
 """Namespaces can be nested 32 deep; some of that belongs to the machine that we run on."""
 
@@ -49,7 +54,7 @@ class JailBranch(BranchCopy):
         except BaseException:
             self._seat.close()
             raise
-        self._approved = parent.approver.approving.acquire(timeout=UP_PATIENCE)
+        self._approved = parent.approver.approving.acquire(timeout=time_left(UP_PATIENCE))
         try:
             if not self._approved:
                 raise BranchError("another branch of this family is still being made")
@@ -72,7 +77,7 @@ class JailBranch(BranchCopy):
 
     def conclude(self) -> JailChannel:
         channel = self._channel
-        handle = channel.ends.identify(UP_PATIENCE)
+        handle = channel.ends.identify(time_left(UP_PATIENCE))
         channel.take_worker(handle, self._parent.seat)
         self._seat.put_into_group(handle)
         self._seat.drop_namespaces()
@@ -93,7 +98,7 @@ class JailSavepoint(WaitingCopy):
         self._parent = parent
         self._seat = parent.seat
         self._files = _SavedFiles(parent.seat, quota) if replaced is None else replaced.give_files()
-        self._handle: int | None = None
+        self._handle = NOT_YET
         try:
             self._files.take()
             self._channel = JailChannel(parent.seat, Ends(), parent.approver)
@@ -113,21 +118,30 @@ class JailSavepoint(WaitingCopy):
         return files
 
     def check(self) -> None:
-        handle = self._find()
+        handle = self._find(time_left(UP_PATIENCE))
         if handle < 0 or readable(handle, 0):
             raise BranchError("the savepoint was not made, or has ended")
 
-    def _find(self) -> int:
-        """Its handle; -1 when there is none."""
-        if self._handle is None:
-            try:
-                self._handle = self._channel.ends.identify(UP_PATIENCE)
-            except BranchError:
-                self._handle = -1
+    def _find(self, patience: float) -> int:
+        """Its handle; -1 when there is none, `NOT_YET` when it has not shown itself and may wait no longer."""
+        until = time.monotonic() + patience
+        while self._handle == NOT_YET:
+            if self._channel.ends.has_come(0.0 if patience <= 0 else WAKE_EVERY):
+                self._identify()
+            elif time.monotonic() >= until:
+                break
             else:
-                self._channel.take_worker(self._handle, self._seat)
-                rank_victims(self._parent.handle(), self._handle)
+                self._seat.wake()  # it may have been stopped before it could show itself
         return self._handle
+
+    def _identify(self) -> None:
+        try:
+            self._handle = self._channel.ends.identify(0.0)
+        except BranchError:
+            self._handle = -1
+        else:
+            self._channel.take_worker(self._handle, self._seat)
+            rank_victims(self._parent.handle(), self._handle)
 
     def files_changed(self) -> None:
         with suppress(BranchError):  # then what was put there last is missing after a return
@@ -140,8 +154,10 @@ class JailSavepoint(WaitingCopy):
         seat.clear()
         if not seat.is_clear():
             raise BranchError("the session's PID 1 does not answer")
+        with suppress(ProcessLookupError):  # it may have been stopped, but who could do so is gone
+            signal.pidfd_send_signal(self._handle, signal.SIGCONT)
         self.check()
-        self._channel.ends.greet(UP_PATIENCE)
+        self._channel.ends.greet(time_left(UP_PATIENCE))
         self._forget()
         self._files.put_back()
         self._files.close()

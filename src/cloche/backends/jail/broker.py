@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from cloche.backends.jail.ends import readable
 from cloche.backends.jail.hierarchies import NoGroups
 from cloche.backends.jail.launch import take_launch
 from cloche.backends.jail.mounts import Place
@@ -18,6 +19,7 @@ from cloche.backends.jail.tiers import Failure, Mode
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
 from cloche.session.callback_threads import threads
+from cloche.session.deadline import CLEAN_UP, current_deadline, time_left
 from cloche_guest.jail import messages
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from cloche.backends.jail.templates import Templates
 
 START_PATIENCE = 10.0
+ANSWER_PATIENCE = 10.0
 IMPORT_PATIENCE = 60.0
 """Of one module. A library that takes longer to import is left out."""
 
@@ -39,7 +42,7 @@ HANDLES = 3
 class Ticket:
     """A session that was asked for. The wire works at once; the rest comes with the zygote's answer."""
 
-    __slots__ = ("arrived", "error", "number", "seat", "template", "worker", "workspace")
+    __slots__ = ("arrived", "error", "number", "seat", "template", "until", "worker", "workspace")
 
     def __init__(
         self, number: int, *, arrived: bool = False, seat: int = -1, workspace: int = -1, template: int | None = None
@@ -52,6 +55,8 @@ class Ticket:
         self.seat = seat
         self.workspace = workspace
         self.template = template
+        self.until = current_deadline()
+        """Nobody waits for the answer longer than the call that asked for it may take."""
 
 
 class Broker:
@@ -80,6 +85,7 @@ class Broker:
         self.templates: Templates | None = None
         """Contexts that are kept in it."""
         self._seats = 0
+        self._folders_asked = 0
         self._retired = False
         self._make_locks()
         self._launch = take_launch(interpreter, self.preload, confined=mode is Mode.CONFINED)
@@ -146,15 +152,29 @@ class Broker:
             raise _not_given(path, os.strerror(exc.errno or 0)) from None
         request = {"folder": place.path, "device": place.device, "inode": place.inode, "read_only": read_only}
         with self._mapping:
-            messages.send(self._folders, request)
-            message, descriptors = messages.receive(self._folders)
+            message, descriptors = self._ask_for_folder(request)
         if not descriptors:
             raise _not_given(path, "the jail is gone" if message is None else message.get("error"))
         return descriptors[0]
 
-    def wait(self, ticket: Ticket, timeout: float) -> Ticket:
+    def _ask_for_folder(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, list[int]]:
+        """The answer to this request; those that came too late for earlier ones are dropped on the way."""
+        messages.send(self._folders, request)
+        self._folders_asked += 1
+        message: dict[str, Any] | None = {}
+        descriptors: list[int] = []
+        while self._folders_asked and message is not None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if not readable(self._folders.fileno(), time_left(ANSWER_PATIENCE)):
+                return {"error": "the jail did not answer in time"}, []
+            message, descriptors = messages.receive(self._folders)
+            self._folders_asked -= 1
+        return message, descriptors
+
+    def wait(self, ticket: Ticket) -> Ticket:
         """Wait for the answer to a request. Whoever waits reads for all."""
-        end = time.monotonic() + timeout
+        end = min(time.monotonic() + time_left(ANSWER_PATIENCE, least=CLEAN_UP), ticket.until + CLEAN_UP)
         while not ticket.arrived:
             left = end - time.monotonic()
             if left <= 0:
@@ -163,6 +183,11 @@ class Broker:
         if ticket.error is not None:
             raise StartError("the jail could not make a session", cause=ticket.error)
         return ticket
+
+    def forget(self, ticket: Ticket) -> None:
+        """Nobody wants what was asked for any more: should it still come, it is closed, and ends by that."""
+        with self._state:
+            self._tickets.pop(ticket.number, None)
 
     def wait_ready(self) -> None:
         """Wait until its zygote has come up and has imported what it should."""
@@ -178,7 +203,7 @@ class Broker:
 
     def wait_standing(self) -> Failure | None:
         """Wait until its wall is up, or could not be built: then the reason."""
-        end = time.monotonic() + START_PATIENCE
+        end = time.monotonic() + time_left(START_PATIENCE)
         while not self.standing:
             if self._failure is not None:
                 return Failure(self._failure, self._failure_code)

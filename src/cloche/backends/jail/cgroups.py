@@ -22,6 +22,7 @@ from cloche.backends.jail.gauges import FILES, Gauges
 from cloche.backends.jail.hierarchies import PERIOD, Hierarchy, NoGroups, find
 from cloche.backends.jail.programs import programs
 from cloche.backends.jail.spawning import Child
+from cloche.session.deadline import CLEAN_UP, time_left
 from cloche.session.hosts import Host, hold
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def remove_groups(top: str) -> bool:
 
 def remove_group(folder: str) -> None:
     """Remove one group; what still runs in it is ended first."""
-    end = time.monotonic() + REMOVE_PATIENCE
+    end = time.monotonic() + time_left(REMOVE_PATIENCE, least=CLEAN_UP)
     while True:
         try:
             os.rmdir(folder)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cloche.backends.counted_worker import CountedWorker
 from cloche.backends.jail.ends import Ends, process_of
 from cloche.backends.jail.gauges import CellCounter
-from cloche.backends.jail.seat import ANSWER_PATIENCE, Seat
+from cloche.backends.jail.seat import CLEAR_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
+from cloche.session.deadline import time_left
 from cloche.session.processes import CLOCK_TICKS
 from cloche_guest.jail import messages
 
@@ -110,7 +111,7 @@ class JailChannel(CountedWorker):
     def handle(self) -> int:
         """The worker's handle."""
         if self._handle < 0 and self._ticket is not None:
-            return self.seat.broker.wait(self._ticket, ANSWER_PATIENCE).worker
+            return self.seat.broker.wait(self._ticket).worker
         return self._handle
 
     @property
@@ -142,7 +143,7 @@ class JailChannel(CountedWorker):
     def end_children(self, seconds: float) -> None:
         ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * CLOCK_TICKS) - 1
         with suppress(StartError):
-            self.seat.clear(keep=[self.handle()], since=max(ticks, 0))
+            self.seat.clear(keep=[self.handle()], since=max(ticks, 0), patience=time_left(CLEAR_PATIENCE))
             self.seat.is_clear()  # the next cell must not meet them
 
     def _signal(self, number: signal.Signals) -> None:
@@ -180,6 +181,7 @@ class JailChannel(CountedWorker):
         handles = [self._end, self._their_end, self._handle]
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
+            self.seat.broker.forget(ticket)
             handles.append(ticket.worker)
             if ticket is not self.seat.ticket:
                 handles += [ticket.seat, ticket.workspace]  # copies that came with the answer

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from cloche.errors import BranchError
 from cloche.host import guest_files
 from cloche.host.removal import remove_at
+from cloche.session.deadline import time_left
 from cloche.session.descriptors import none_left
 
 MAX_DEPTH = 64
@@ -65,6 +66,11 @@ def _mirror(source: int, target: int, known: dict[str, _Print]) -> dict[str, _Pr
     _remove(target, stale, known)
     for path in sorted(found):
         if known.get(path) != found[path] or _went(path, stale):
+            if time_left(1.0) <= 0:
+                raise BranchError(
+                    "the session's files could not be copied in time",
+                    remedy="remove what is not needed, or give the call more time (timeout_ms=...)",
+                )
             _copy_entry(source, target, path, found[path].mode)
     return found
 

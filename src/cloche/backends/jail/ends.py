@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import struct
+import time
 from contextlib import suppress
 
 from cloche.backends.native import capture_pipe
@@ -65,11 +66,11 @@ class Ends:
 
     def greet(self, patience: float) -> None:
         """Have a copy that has waited answer once: one that was killed a moment ago may still look alive."""
-        heard = b""
+        heard, until = b"", time.monotonic() + patience
         with suppress(OSError):  # what cannot be written will not be answered either
             self.wire.send(encode_frame({"jsonrpc": "2.0", "id": 0, "method": "ping", "params": {}}))
         while not heard.endswith(b"\n") and len(heard) < _SHORT:
-            if not readable(self.wire.fileno(), patience):
+            if not readable(self.wire.fileno(), max(0.0, until - time.monotonic())):
                 break
             try:
                 heard += self.wire.recv(_SHORT) or b"\n"
@@ -77,6 +78,10 @@ class Ends:
                 break
         if not heard.startswith(b"{"):
             raise BranchError("the copy of the session has ended")
+
+    def has_come(self, patience: float) -> bool:
+        """Whether the copy has shown itself, or has ended, within so many seconds."""
+        return readable(self.line.fileno(), patience)
 
     def identify(self, patience: float) -> int:
         """A handle of the copy that lives at the other end, by the system's word on who wrote to us.

@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.jail.broker import Ticket
+from cloche.backends.jail.broker import ANSWER_PATIENCE, Ticket
 from cloche.backends.jail.ends import process_of, readable
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import BranchError, ClocheError, StartError
 from cloche.session.callback_threads import threads
+from cloche.session.deadline import CLEAN_UP, time_left
 from cloche.session.workspace import Workspace
 from cloche_guest.jail import messages, syscalls
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from cloche.backends.jail.broker import Broker
     from cloche.backends.jail.cgroups import Group, Limits
 
-ANSWER_PATIENCE = 10.0
 END_PATIENCE = 5.0
 CLEAR_PATIENCE = 2.0
+NOT_YET = -2
 NAMESPACES = 3
 """Those of a seat that a copy of a worker enters: of users, of mounts, of processes."""
 _family = threading.Lock()
@@ -82,8 +83,10 @@ class Seat:
         self._below: set[Seat] = set()
         self._left = False
         self._ended = False
-        self.spared: list[Callable[[], int]] = []
-        """Give handles of processes that outlive the worker: savepoints. -1 where there is none."""
+        self.spared: list[Callable[[float], int]] = []
+        """Give handles of processes that outlive the worker: savepoints, for which they wait so long. -1 where there is
+        none; `NOT_YET` where it is still to be seen."""
+        self._uncleared = False
         self.control, self.their_control = messages.pair()
         self._talking = threading.RLock()  # the PID 1 of a family's first session is asked by all of them
         self.approving = threading.Lock()
@@ -97,7 +100,7 @@ class Seat:
         """Handles of the seat; waited for when they are first needed."""
         if self.ticket is None:
             raise StartError("the seat was not asked for")
-        return self.broker.wait(self.ticket, ANSWER_PATIENCE)
+        return self.broker.wait(self.ticket)
 
     @property
     def usable(self) -> bool:
@@ -108,8 +111,13 @@ class Seat:
             and self.ticket.arrived
             and self.ticket.error is None
             and not readable(self.ticket.seat, 0)
-            and self.is_clear()
+            and self._is_cleared()
         )
+
+    def _is_cleared(self) -> bool:
+        if self._uncleared:
+            self.clear(patience=time_left(CLEAR_PATIENCE), surely=True)
+        return self.is_clear()
 
     @property
     def workspace(self) -> JailWorkspace:
@@ -168,7 +176,6 @@ class Seat:
         self,
         message: dict[str, Any],
         descriptors: Sequence[int] = (),
-        patience: float = 10.0,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> list[int]:
         """An order that is answered with descriptors; something may be done until the answer comes."""
@@ -181,7 +188,7 @@ class Seat:
                     try:
                         meanwhile()
                     finally:
-                        if readable(self.control.fileno(), patience):
+                        if readable(self.control.fileno(), time_left(ANSWER_PATIENCE)):
                             self._unanswered -= 1
                             reply, handles = messages.receive(self.control)
             except OSError as exc:
@@ -194,12 +201,27 @@ class Seat:
             raise BranchError("the seat's PID 1 refused", cause="it is gone" if reply is None else reply["error"])
         return handles
 
-    def clear(self, *, keep: Sequence[int] = (), since: int | None = None) -> None:
-        """End everything that runs in it but its idle PID 1, savepoints, and those behind `keep`."""
+    def clear(
+        self, *, keep: Sequence[int] = (), since: int | None = None, patience: float = 0.0, surely: bool = False
+    ) -> None:
+        """End everything that runs in it but its idle PID 1, savepoints, and those behind `keep`.
+
+        `since`: only what is younger. Savepoints that have not shown themselves yet are waited for so long; then all is
+        left for later, or ended with them (`surely`).
+        """
         order = {"kill": True} if since is None else {"kill": True, "since": since}
-        spared = [handle for find in self.spared if (handle := find()) >= 0]
+        found = [find(patience) for find in self.spared]
+        if since is None:
+            self._uncleared = NOT_YET in found and not surely
+            if self._uncleared:  # who is to be spared is not known yet: later, before the seat is used again
+                return
         with suppress(OSError):
-            self._order(order, [*spared, *keep])
+            self._order(order, [*(handle for handle in found if handle >= 0), *keep])
+
+    def wake(self) -> None:
+        """Let everything go on that was stopped: a guest can stop its own savepoint."""
+        with suppress(OSError):
+            self._order({"wake": True})
 
     def allow(self, calls: int) -> None:
         """Let a worker of this family enter so many namespaces, and no more than that."""
@@ -218,7 +240,8 @@ class Seat:
         """Every order has been carried out: one to end all that is still on its way would hit the next worker."""
         with self._talking:
             while self._unanswered:
-                if not readable(self.control.fileno(), CLEAR_PATIENCE) or messages.receive(self.control)[0] is None:
+                patience = time_left(CLEAR_PATIENCE)
+                if not readable(self.control.fileno(), patience) or messages.receive(self.control)[0] is None:
                     return False
                 self._unanswered -= 1
         return True
@@ -298,8 +321,8 @@ class Seat:
         """It takes its namespace along. A keeper, in its place, must be left the time to end the others itself."""
         if self.broker.mode is Mode.CONFINED:
             self.control.close()
-            if readable(handle, END_PATIENCE):
+            if readable(handle, time_left(END_PATIENCE, least=CLEAN_UP)):
                 return
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
-        readable(handle, END_PATIENCE)
+        readable(handle, time_left(END_PATIENCE, least=CLEAN_UP))

@@ -200,7 +200,10 @@ static void hear(void)
         state.inner = take(0);
     } else if (packet_number(&message, "kill", &number))
         clear();
-    else if (packet_number(&message, "allow", &number)) {
+    else if (packet_number(&message, "wake", &number)) {
+        kill(-1, SIGCONT); /* there may be nobody */
+        answer("woken");
+    } else if (packet_number(&message, "allow", &number)) {
         state.approvals = number;
         answer("allowed");
     } else if (packet_number(&message, "track", &number) && message.descriptor_count == 2)
