@@ -15,6 +15,9 @@ import pytest
 from tests.jail.sessions import jail, value
 
 import cloche
+from cloche.backends.daemon.link import links
+from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
+from cloche.daemon import lifecycle
 from cloche.session import deadline
 
 PACKAGE = Path(cloche.__file__).parent
@@ -121,6 +124,23 @@ def test_an_event_loop_waits_for_a_copy_until_the_deadline_too() -> None:
                 await session.fork(timeout_ms=1000)
 
     anyio.run(work)
+
+
+def test_the_daemon_waits_for_a_copy_until_its_clients_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Places(tmp_path / "daemon.sock")
+    monkeypatch.setenv(SOCKET_VARIABLE, str(places.socket))
+    lifecycle.start(places, [])
+    try:
+        with cloche.create_sandbox(backend="daemon", grace_ms=200) as session:
+            session.execute(FORGE + "\nassert forged").check()
+            with within(1.0), pytest.raises(cloche.BranchError):
+                session.fork(timeout_ms=1000)
+            assert value(session, "1 + 1") == "2"
+    finally:
+        links.close()
+        lifecycle.stop(places, force=True)
 
 
 def test_many_folders_take_few_descriptors() -> None:

@@ -15,6 +15,7 @@ from cloche.errors import StartError
 from cloche.isolation import Isolation
 from cloche.session.channel import Channel, Counted, Exit
 from cloche.session.chores import chores
+from cloche.session.deadline import CLEAN_UP, time_left
 from cloche.session.descriptors import none_left
 from cloche.session.processes import cpu_seconds
 
@@ -131,7 +132,7 @@ class WasmChannel(Channel):
         ours = self._owner == os.getpid()
         if ours:
             self.kill()
-            self.reap(PATIENCE + 5.0)
+            self.reap(time_left(PATIENCE + 5.0, least=PATIENCE + CLEAN_UP))
             self.last = self._entry()
         self._closed = True
         if ours:
