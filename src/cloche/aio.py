@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
 from cloche.errors import RequestError, SnapshotError
+from cloche.host.abandoned import abandoned
 from cloche.logger import SandboxLogger, as_sandbox_logger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
@@ -55,8 +55,7 @@ class AsyncSandbox(SessionFace):
         self._functions = host_functions(on_llm_query, on_rlm_query, tools)
         self._session = LiveSession(backend, self.policy, self.workspace, self.logger, **self._functions)
         self._driver: AsyncDriver = backend.drive_async(self._session) or AsyncDriver(self._session)
-        # one that is forgotten is ended when it is collected, or with the process
-        weakref.finalize(self, self._session.close)
+        self._watched = abandoned.watch(self, self._driver.dispose)
 
     # -- the session ---------------------------------------------------------------------------
 
@@ -85,6 +84,7 @@ class AsyncSandbox(SessionFace):
     async def destroy(self) -> None:
         """End the session and remove what it left. Idempotent."""
         await self._driver.close()
+        self._watched.cancel()
 
     async def __aenter__(self) -> Self:
         return self

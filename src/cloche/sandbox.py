@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from cloche.errors import RequestError, SnapshotError
+from cloche.host.abandoned import abandoned
 from cloche.logger import SandboxLogger, as_sandbox_logger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
@@ -85,8 +85,7 @@ class SessionSandbox(BaseSandbox, SessionFace):
         self._backend = self.backend_type(**backend_options)
         self._session = LiveSession(self._backend, self.policy, self.workspace, self.logger, **self._functions)
         self._driver: SyncDriver = self._backend.drive(self._session) or SyncDriver(self._session)
-        # one that is forgotten is ended when it is collected, or with the process
-        weakref.finalize(self, self._driver.dispose)
+        self._watched = abandoned.watch(self, self._driver.dispose)
 
     # -- the session ---------------------------------------------------------------------------
 
@@ -113,6 +112,7 @@ class SessionSandbox(BaseSandbox, SessionFace):
     def destroy(self) -> None:
         """End the session and remove what it left. Idempotent."""
         self._driver.close()
+        self._watched.cancel()
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -27,28 +28,34 @@ def cancel_on_interrupt(sandbox: SessionSandbox) -> Iterator[None]:
         yield  # signals belong to the main thread
         return
     done = threading.Event()
-    helpers: list[threading.Thread] = []
+    presses: SimpleQueue[bool] = SimpleQueue()  # its `put` takes no lock, and a handler may take none
+    was_pressed = False
 
     def insist() -> None:
+        presses.get()
         # cancel() is harmless when idle; a key pressed a moment before the cell runs must not be lost
         while not done.is_set():
             sandbox.cancel()
             done.wait(_REPEAT)
 
     def pressed(_number: int, _frame: FrameType | None) -> None:
-        if helpers:
+        nonlocal was_pressed
+        if was_pressed:
             raise KeyboardInterrupt
-        helpers.append(threading.Thread(target=insist, name="cloche-cancel", daemon=True))
-        helpers[0].start()
+        was_pressed = True
+        presses.put(True)
 
+    # Before it is needed: a handler that started a thread could interrupt the starting of another, and wait for itself.
+    insisting = threading.Thread(target=insist, name="cloche-cancel", daemon=True)
+    insisting.start()
     before = signal.signal(signal.SIGINT, pressed)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
         done.set()
-        for helper in helpers:
-            helper.join()
+        presses.put(True)
+        insisting.join()
 
 
 def read_line() -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import weakref
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloche.errors import MachineError
+from cloche.host.abandoned import abandoned
 from cloche.paths import outputs_dir
 from cloche.session.hosts import Host, hold
 
@@ -49,7 +50,8 @@ class Spill:
             held = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             hold(held)
             self._own = own
-            self._remove = weakref.finalize(self, _remove, own, held, os.getpid())
+            self._remove = partial(_remove, own, held, os.getpid())
+            self._watched = abandoned.watch(self, self._remove)
             _remove_leftovers(base)
         return self._own
 
@@ -122,6 +124,7 @@ class Spill:
         self.cut.clear()
         if self._own is not None:
             self._own = None
+            self._watched.cancel()
             self._remove()
 
     def _path(self, turn: int) -> Path:

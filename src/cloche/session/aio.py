@@ -138,9 +138,17 @@ class AsyncDriver:
         with anyio.CancelScope(shield=True):
             async with self._turn:
                 await anyio.to_thread.run_sync(session.close)
-                bell, self._bell = self._bell, None
-                if bell is not None:
-                    bell.close()
+                self._close_bell()
+
+    def dispose(self) -> None:
+        """End the session of a sandbox that was collected, or of a process that ends. No call is under way."""
+        self._session.close()
+        self._close_bell()
+
+    def _close_bell(self) -> None:
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.close()
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -42,7 +42,8 @@ class Bell:
         os.set_blocking(self.reader, False)
         os.set_blocking(self._writer, False)
         self.owner = os.getpid()
-        self._open = threading.Lock()  # a late ring must not hit a descriptor that has become another's
+        # A late ring must not hit a descriptor that is another's by now. Re-entrant: a signal handler may ring, too.
+        self._open = threading.RLock()
 
     def ring(self) -> None:
         """From any thread."""
@@ -57,14 +58,14 @@ class Bell:
 
     def leave(self) -> None:
         """In a forked child: close our copies, whoever held the lock."""
-        self._open = threading.Lock()
+        self._open = threading.RLock()
         self.close()
 
     def close(self) -> None:
         with self._open:
+            writer, self._writer = self._writer, -1
             os.close(self.reader)
-            os.close(self._writer)
-            self._writer = -1
+            os.close(writer)
 
 
 class CallLoop:
