@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cloche.config_files import config_files, nearest_file, snake_case
 from cloche.errors import PolicyError
 from cloche.policy import ExecutionPolicy, refuse_unknown
 
-FILE_NAMES = ("cloche.toml", "pyproject.toml")
-CONFIG_VARIABLE = "CLOCHE_CONFIG"
 PREFIX = "CLOCHE_"
 _ALIKE = 0.88
 """How much a name must be like that of a setting to be taken for a slip of the pen."""
@@ -57,7 +55,7 @@ class SandboxConfig:
                 remedy=f"backend={given!r:.60}" if isinstance(given, str) else None,
             )
         _refuse_kinds(given)
-        plain = {_ALIASES.get(name, name): value for name, value in ((_snake(key), given[key]) for key in given)}
+        plain = {_ALIASES.get(name, name): value for name, value in ((snake_case(key), given[key]) for key in given)}
         nested = plain.pop("policy", None)
         own = {name: plain.pop(name) for name in _OWN if name in plain}
         options = {**base.options, **(plain.pop("options", None) or {})}
@@ -66,7 +64,7 @@ class SandboxConfig:
         if isinstance(nested, ExecutionPolicy):
             policy = nested
         elif nested:
-            policy = policy.replace(**{_snake(key): value for key, value in nested.items()})
+            policy = policy.replace(**{snake_case(key): value for key, value in nested.items()})
         return cls(
             backend=own.get("backend", base.backend),
             policy=policy.replace(**plain) if plain else policy,
@@ -85,84 +83,26 @@ def _refuse_kinds(given: Mapping[str, Any]) -> None:
     for key, value in given.items():
         if not isinstance(key, str):
             raise TypeError(f"a configuration key must be text, not {key!r}")
-        kind = kinds.get(_snake(key))
+        kind = kinds.get(snake_case(key))
         if kind is not None and value is not None and not isinstance(value, kind):
             wanted = " or ".join(each.__name__ for each in kind)
-            raise PolicyError(f"{key} must be {wanted}, not {type(value).__name__}", field=_snake(key))
+            raise PolicyError(f"{key} must be {wanted}, not {type(value).__name__}", field=snake_case(key))
 
 
 def load_config(start: Path | None = None, environ: Mapping[str, str] | None = None) -> SandboxConfig:
-    """Defaults, then the nearest configuration file, then ``CLOCHE_*`` variables."""
+    """Defaults, then the configuration files that count, then ``CLOCHE_*`` variables."""
     environ = os.environ if environ is None else environ
     config = SandboxConfig()
-    path = find_config_file(start, environ)
-    if path is not None:
-        config = _apply(read_config_file(path), config, f"configuration file {path}")
+    for file in config_files(start, environ):
+        config = _apply(file.read(), config, f"configuration file {file.path}")
     variables = _from_environment(environ)
     return _apply(variables, config, "environment variable") if variables else config
 
 
 def find_config_file(start: Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file that `load_config` would read: ``$CLOCHE_CONFIG``, or the nearest upwards from `start`."""
-    environ = os.environ if environ is None else environ
-    named = environ.get(CONFIG_VARIABLE)
-    if named:
-        path = Path(named)
-        if not path.is_file():
-            raise PolicyError(
-                f"{CONFIG_VARIABLE} names {named}, which is not a file",
-                field=CONFIG_VARIABLE,
-                remedy=f"correct it, or unset {CONFIG_VARIABLE}",
-            )
-        return path
-    try:
-        folder = os.path.abspath(start) if start is not None else os.getcwd()
-    except FileNotFoundError:  # the working directory was removed
-        return None
-    while True:  # with plain strings: this is done for every sandbox
-        base = folder.rstrip("/") + "/"
-        if os.path.isfile(base + FILE_NAMES[0]):
-            return Path(base + FILE_NAMES[0])
-        project = base + FILE_NAMES[1]
-        if _is_ours(project):
-            return Path(project)
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-
-
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The settings in `path`: the whole of cloche.toml, or ``[tool.cloche]`` of pyproject.toml."""
-    import tomllib
-
-    try:
-        data = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as exc:
-        elsewhere = f", or unset {CONFIG_VARIABLE}" if os.environ.get(CONFIG_VARIABLE) == str(path) else ""
-        raise PolicyError(f"cannot read {path}: {exc}", remedy=f"correct the file{elsewhere}") from None
-    if path.name == FILE_NAMES[1]:
-        data = data.get("tool", {}).get("cloche", {})
-    return data
-
-
-_looked_at: dict[str, tuple[tuple[int, int, int], bool]] = {}
-
-
-def _is_ours(project: str) -> bool:
-    """Whether this pyproject.toml speaks of us. Read again only when it has changed."""
-    try:
-        status = os.stat(project)
-        if not stat.S_ISREG(status.st_mode):
-            return False
-        mark = (status.st_mtime_ns, status.st_size, status.st_ino)
-        known = _looked_at.get(project)
-        if known is None or known[0] != mark:
-            with open(project, "rb") as file:
-                known = _looked_at[project] = (mark, b"[tool.cloche" in file.read())
-    except OSError:  # none there, or not ours to read
-        return False
-    return known[1]
+    """``$CLOCHE_CONFIG``, or the nearest file upwards from `start` that counts; the user's own is another."""
+    found = nearest_file(start, os.environ if environ is None else environ)
+    return None if found is None else found.path
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -214,7 +154,3 @@ def _apply(data: Mapping[str, Any], base: SandboxConfig, origin: str) -> Sandbox
         return SandboxConfig.from_mapping(data, base=base)
     except (TypeError, PolicyError) as exc:
         raise PolicyError(f"in the {origin}: {exc}", field=getattr(exc, "field", None)) from None
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

@@ -1,8 +1,9 @@
 """Makes one code object of the whole guest, for the interpreter that runs this.
 
-As a program, it has two uses. ``python -I -S bundle.py run [options]`` starts the guest from source. ``python -I
+As a program, it has two uses. ``python -I -S bundle.py run [options]`` starts the guest from source. ``python -I -S
 bundle.py describe`` prints, as one JSON line, what the host needs to know about this interpreter, followed by the
-marshalled bundle: the host keeps it and starts later guests from it, at half the cost.
+marshalled bundle: the host keeps it and starts later guests from it, at half the cost. That runs as the host, so
+nothing of site-packages is run: a guest may have been able to write there.
 
 All modules are compiled under one file name that is no path: no traceback can show where the guest lies, and the
 interrupt handler can tell kernel frames from the user's. Modules that work on the user's data and keep no state of
@@ -109,6 +110,7 @@ FLAVOURS = {
 }
 """What is loaded, with the module whose `main` is then called; and what in addition when started with `CONTROL`."""
 CONTROL = "--control"
+MAX_PTH_SIZE = 1 << 20
 PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
@@ -225,6 +227,7 @@ def describe_interpreter() -> str:
     import importlib.util
     import json
 
+    add_site_paths()
     return json.dumps(
         {
             "version": list(sys.version_info[:3]),
@@ -238,6 +241,45 @@ def describe_interpreter() -> str:
             "magic": importlib.util.MAGIC_NUMBER.hex(),
         }
     )
+
+
+def add_site_paths() -> None:
+    """What `site` would make of prefixes and search path, with ``.pth`` files read as data and nothing imported."""
+    import site
+
+    def read_lines(sitedir: str, name: str, known_paths: set[str] | None) -> set[str] | None:
+        known = sys.path if known_paths is None else known_paths
+        for folder in listed_folders(sitedir, name):
+            if folder not in known:
+                sys.path.append(folder)
+                if known_paths is not None:
+                    known_paths.add(folder)
+        return known_paths
+
+    changed: Any = site
+    if not sys.flags.no_site or not hasattr(changed, "addpackage"):
+        return  # it has run already, or is one whose files cannot be read as data
+    changed.addpackage = read_lines
+    changed.execsitecustomize = changed.execusercustomize = lambda: None
+    site.main()
+
+
+def listed_folders(sitedir: str, name: str) -> list[str]:
+    """Folders that a ``.pth`` file names. Its lines of code are left out."""
+    import os
+
+    try:
+        descriptor = os.open(os.path.join(sitedir, name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            text = os.read(descriptor, MAX_PTH_SIZE).decode("utf-8-sig", "replace")
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return []
+    lines = (line.rstrip() for line in text.split("\n"))
+    named = (line for line in lines if line and not line.startswith(("#", "import ", "import\t")) and "\0" not in line)
+    folders = (os.path.abspath(os.path.join(sitedir, line)) for line in named)
+    return [folder for folder in folders if os.path.exists(folder)]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,11 @@ from cloche import (
     load_config,
 )
 from cloche.config import find_config_file
+from cloche.config_files import passed_over
 
 
 @pytest.fixture(autouse=True)
 def nothing_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    import os
-
     for name in list(os.environ):
         if name.startswith("CLOCHE_") and name not in ("CLOCHE_CACHE_DIR", "CLOCHE_SESSIONS_DIR"):
             monkeypatch.delenv(name)
@@ -162,6 +162,79 @@ def test_a_folder_that_was_removed_under_us_has_no_file(tmp_path, monkeypatch):
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert find_config_file() is None
+
+
+# -- files that were merely found ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python = './evil.sh'", "workspace = '/'", "mounts = ['/:/mnt']", "[options]\npython = 'x'", "packages = ['x']",
+        "preload = ['x']", "environment = {LD_PRELOAD = 'x'}", "backend = 'native'", "backend = 'inprocess'",
+        "network = true", "minimum_isolation = 'process'", "minimumIsolation = 'none'", "[policy]\nmounts = ['/:/mnt']",
+    ],
+)  # fmt: skip
+def test_a_file_that_was_found_may_not_set_what_is_run_or_opened(tmp_path, monkeypatch, line):
+    file = tmp_path / "cloche.toml"
+    file.write_text(line)
+    with pytest.raises(PolicyError, match="may not set") as caught:
+        load_config()
+    key = "options" if "[options]" in line else line.rpartition("\n")[2].partition(" ")[0]
+    assert f"{file} may not set {key}" in caught.value.message
+    monkeypatch.setenv("CLOCHE_CONFIG", str(file))
+    load_config()
+
+
+def test_a_project_that_was_found_may_not_either(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.cloche]\npython = './evil.sh'")
+    with pytest.raises(PolicyError, match=r"pyproject\.toml may not set python"):
+        load_config()
+
+
+def test_the_users_own_file_may_set_everything_and_a_nearer_one_outranks_it(tmp_path, monkeypatch):
+    own = tmp_path / "settings/cloche"
+    own.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    (own / "cloche.toml").write_text("python = '/x'\ntimeout = 1\ngrace_ms = 2")
+    (tmp_path / "cloche.toml").write_text("timeout = 3")
+    config = load_config()
+    assert (config.python, config.timeout, config.policy.grace_ms) == ("/x", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode", "used"),
+    [(0o644, 0o755, True), (0o646, 0o755, False), (0o644, 0o777, False), (0o644, 0o1777, True), (0o644, 0o757, False)],
+)
+def test_a_file_that_others_can_change_is_passed_over(tmp_path, monkeypatch, file_mode, folder_mode, used):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "cloche.toml").write_text("timeout = 1")
+    (inner / "cloche.toml").chmod(file_mode)
+    inner.chmod(folder_mode)
+    monkeypatch.chdir(inner)
+    assert (load_config().timeout == 1) is used
+    assert bool(passed_over()) is not used
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("given", ["file", "folder"])
+def test_a_file_of_another_user_is_passed_over(tmp_path, monkeypatch, given):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "cloche.toml").write_text("timeout = 1")
+    os.chown(inner / "cloche.toml" if given == "file" else inner, 12345, 12345)
+    (tmp_path / "cloche.toml").write_text("timeout = 2")
+    monkeypatch.chdir(inner)
+    assert load_config().timeout == 2
+
+
+def test_a_link_or_a_pipe_in_the_place_of_a_file_is_passed_over(tmp_path, monkeypatch):
+    for name, make in (("link", lambda path: path.symlink_to("/etc/passwd")), ("pipe", os.mkfifo)):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "cloche.toml")
+        monkeypatch.chdir(tmp_path / name)
+        assert load_config() == SandboxConfig()
 
 
 # -- environment -------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ def test_a_setting_of_the_file_is_known_by_any_spelling(cloche: Cloche, content:
 
 
 def test_a_variable_outranks_the_file(cloche: Cloche) -> None:
-    (cloche.cwd / "cloche.toml").write_text("timeout = 5\nminimum_isolation = 'process'\n")
+    (cloche.cwd / "cloche.toml").write_text("timeout = 5\nminimum_isolation = 'sealed'\n")
     settings = cloche("config", "--json", CLOCHE_TIMEOUT="7").json["settings"]
     assert settings["timeout_ms"] == {"value": 7, "origin": "CLOCHE_TIMEOUT"}
-    assert settings["minimum_isolation"] == {"value": "PROCESS", "origin": "file"}
+    assert settings["minimum_isolation"] == {"value": "SEALED", "origin": "file"}
 
 
 def test_people_get_a_table(cloche: Cloche) -> None:

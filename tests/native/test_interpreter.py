@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.guest.every_python import find
+from tests.jail.sessions import Environment
 from tests.native.watching import run_script
 
 from cloche import BackendUnavailableError, NativePythonSandbox
@@ -280,3 +281,26 @@ def test_many_first_starts_at_once_all_work(own_cache):
     assert [process.communicate()[0] for process in processes] == ["2\n"] * 3
     records = [path for path in (own_cache / "guests").iterdir() if path.suffix == ".json"]
     assert [json.loads(path.read_text())["version"] for path in records] == [list(sys.version_info[:3])]
+
+
+def test_nothing_of_site_packages_runs_as_the_host(tmp_path):
+    environment = Environment(tmp_path / "venv")
+    mark = tmp_path / "ran"
+    attack = f"import os; open({str(mark)!r}, 'w')"
+    (environment.packages / "x.pth").write_text(attack + "\n")
+    (environment.packages / "sitecustomize.py").write_text(attack)
+    (environment.packages / "usercustomize.py").write_text(attack)
+    examine(environment.python)
+    os.utime(environment.packages)  # a package was installed: it is looked at again
+    examine(environment.python)
+    assert not mark.exists()
+
+
+def test_folders_that_pth_files_name_are_searched(tmp_path):
+    environment = Environment(tmp_path / "venv")
+    (tmp_path / "source").mkdir()
+    (environment.packages / "own.pth").write_text(f"# a comment\nimport os\n{tmp_path / 'source'}\n/nowhere\n")
+    found = examine(environment.python)
+    assert found.prefix == str(tmp_path / "venv")
+    at = found.path.index(str(environment.packages))
+    assert found.path[at + 1] == str(tmp_path / "source")

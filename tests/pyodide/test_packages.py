@@ -74,3 +74,17 @@ def test_what_is_no_requirement_is_refused(bad: object):
 def test_a_wall_that_has_the_hosts_packages_refuses(tmp_path: Path):
     with pytest.raises(UnsupportedError):
         create_sandbox(backend="native", packages=["humanize"])
+
+
+def test_pip_of_the_current_folder_is_not_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    here, target = tmp_path / "here", tmp_path / "target"
+    for folder in (here / "pip", target):
+        folder.mkdir(parents=True)
+    for name in ("__init__.py", "__main__.py"):
+        (here / "pip" / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    make_wheel(here)
+    monkeypatch.chdir(here)
+    runtime_of_none = runtime.Runtime("deno", tmp_path, tmp_path)
+    packages._fetch(runtime_of_none, (packages._placed("lunar-1.0-py3-none-any.whl"),), target)
+    assert not (tmp_path / "ran").exists()
+    assert [path.name for path in target.iterdir()] == ["lunar-1.0-py3-none-any.whl"]

@@ -117,6 +117,7 @@ def version_of(python: str) -> tuple[int, int, int]:
             timeout=LOOK_TIMEOUT,
             stdin=subprocess.DEVNULL,
             check=False,
+            cwd=os.sep,
         )
         words = (done.stdout or done.stderr).split()
         parts = words[1].split(".")
@@ -178,13 +179,16 @@ def _from_cache(located: str, flavour: str) -> Interpreter | None:
 
 
 def _look(located: str, flavour: str) -> Interpreter:
-    """Ask the interpreter about itself, and have it compile the guest."""
+    """Ask the interpreter about itself, and have it compile the guest.
+
+    That runs as the host, unjailed: ``-S``, so that no code of its site-packages runs, which a guest may have written.
+    """
     import subprocess  # not needed where the answer is known
 
     try:
         done = subprocess.run(
-            [located, "-I", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe", flavour],
-            capture_output=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=True,
+            [located, "-I", "-S", "-X", "utf8", str(guest_folder() / "bundle.py"), "describe", flavour],
+            capture_output=True, timeout=LOOK_TIMEOUT, stdin=subprocess.DEVNULL, check=True, cwd=os.sep,
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": os.path.expanduser("~")},
         )  # fmt: skip
         line, _, code = done.stdout.partition(b"\n")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cloche.cli.options import json_option
-from cloche.cli.terminal import neutralise, people_console, write_json
-from cloche.config import find_config_file, load_config, read_config_file
+from cloche.cli.terminal import neutralise, one_line, people_console, write_json
+from cloche.config import find_config_file, load_config
+from cloche.config_files import ConfigFile, config_files, passed_over, snake_case
 from cloche.isolation import Isolation
 from cloche.policy import ExecutionPolicy
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OWN = ("backend", "python", "workspace")
+_ORIGINS = {"own": "yours", "named": "named", "found": "found: it may not set what is run or opened"}
 _ALIASES = {"timeout_ms": "timeout", "memory_bytes": "memory"}
 
 
@@ -28,13 +28,23 @@ _ALIASES = {"timeout_ms": "timeout", "memory_bytes": "memory"}
 def command(as_json: bool) -> None:
     """Show every setting, its value, and its origin: default, file, or environment.
 
-    Rising precedence: defaults, cloche.toml or [tool.cloche] in pyproject.toml (nearest upwards, or $CLOCHE_CONFIG),
-    CLOCHE_* variables, arguments.
+    Rising precedence: defaults, your own file (~/.config/cloche/cloche.toml), cloche.toml or [tool.cloche] in
+    pyproject.toml (nearest upwards, or $CLOCHE_CONFIG), CLOCHE_* variables, arguments. A file that was merely found may
+    not set what is run or opened.
     """
     path = find_config_file()
-    settings = effective_settings(path)
+    files = config_files(None, os.environ)
+    ignored = passed_over()
+    settings = effective_settings(files)
     if as_json:
-        write_json({"file": str(path) if path else None, "settings": settings})
+        write_json(
+            {
+                "file": str(path) if path else None,
+                "files": [{"path": str(file.path), "origin": file.origin} for file in files],
+                "passed_over": [{"path": str(file), "reason": why} for file, why in ignored],
+                "settings": settings,
+            }
+        )
         return
     from rich import box
     from rich.table import Table
@@ -47,13 +57,18 @@ def command(as_json: bool) -> None:
         table.add_row(name, neutralise(str(setting["value"])), setting["origin"], style=style)
     console = people_console()
     console.print(table)
-    console.print(f"file: {path or 'none found (cloche.toml, or [tool.cloche] in pyproject.toml)'}", soft_wrap=True)
+    for file in files:
+        console.print(f"file: {one_line(file.path)} ({_ORIGINS[file.origin]})", soft_wrap=True)
+    if path is None:
+        console.print("file: none found (cloche.toml, or [tool.cloche] in pyproject.toml)", soft_wrap=True)
+    for file_name, why in ignored:
+        console.print(f"not used: {one_line(file_name)}: {why}", soft_wrap=True)
 
 
-def effective_settings(path: Path | None) -> dict[str, dict[str, Any]]:
+def effective_settings(files: list[ConfigFile]) -> dict[str, dict[str, Any]]:
     """Name, value and origin of each setting."""
     config = load_config()
-    in_file = _names_in(read_config_file(path)) if path else set()
+    in_file = {name for file in files for name in _names_in(file.read())}
     found = {}
     for name in (*_OWN, *ExecutionPolicy.field_names()):
         value = getattr(config if name in _OWN else config.policy, name)
@@ -83,4 +98,4 @@ def _origin(name: str, in_file: set[str]) -> str:
 def _names_in(data: Mapping[str, Any]) -> set[str]:
     nested = data.get("policy")
     names = {*data, *(nested if isinstance(nested, dict) else ())}
-    return {re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower() for name in names}
+    return {snake_case(name) for name in names}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
@@ -48,7 +47,7 @@ def start(pool_size: int, idle_exit: float | None, foreground: bool, as_json: bo
         if "LISTEN_FDS" not in os.environ:  # whoever passes a socket knows whose it is
             pid = lifecycle.recorded_pid(places)
             lifecycle.refuse_second(lifecycle.Status(pid is not None, pid, True))
-        os.execv(sys.executable, [sys.executable, "-m", "cloche.daemon", *arguments])
+        lifecycle.become(places, arguments)
     pid = lifecycle.start(places, arguments)
     if as_json:
         write_json({"pid": pid, "socket": str(places.socket)})

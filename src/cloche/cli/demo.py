@@ -79,8 +79,10 @@ class Stage:
 
     def sandbox(self) -> SessionSandbox:
         """A sandbox as the tour uses them."""
+        from cloche.cli.config_note import tell_config_file
         from cloche.factory import create_sandbox
 
+        tell_config_file()
         return create_sandbox(on_llm_query=self._scripted_model, timeout_ms=_PATIENCE_MS, **self._options)
 
     def _scripted_model(self, prompt: str) -> str:

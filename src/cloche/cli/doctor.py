@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloche import __version__
+from cloche.cli.config_note import tell_config_file
 from cloche.cli.failure import CODE_FAILED
 from cloche.cli.options import json_option
 from cloche.cli.terminal import neutralise, people_console, write_json
@@ -55,6 +56,7 @@ def command(python: str | None, preload: bool, as_json: bool) -> int:
 
 def examine(python: str | None = None, *, preload: bool = False) -> dict[str, Any]:
     """Everything there is to know, as plain data. `preload`: also what takes its time to find out."""
+    tell_config_file()
     config = load_config()
     options = {**config.options}
     if python or config.python:

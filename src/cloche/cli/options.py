@@ -40,8 +40,10 @@ class Choices:
 
     def sandbox(self, **more: Any) -> SessionSandbox:
         """A sandbox of that kind; nothing is started yet. `more` goes to `create_sandbox` as it is."""
+        from cloche.cli.config_note import tell_config_file
         from cloche.factory import create_sandbox
 
+        tell_config_file()
         if self.python is not None:
             _refuse_missing_interpreter(self.python)
         given: dict[str, Any] = {

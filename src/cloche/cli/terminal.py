@@ -21,6 +21,8 @@ _CONTROL = re.compile(
     "\u202a-\u202e\u2066-\u2069]"  # text that reads differently from what it is
 )
 
+_LINE_ENDS = re.compile("[\\n\\r\u2028\u2029]")
+
 
 def neutralise(text: str) -> str:
     """`text` with every control character made visible, so that no terminal acts on it.
@@ -28,6 +30,14 @@ def neutralise(text: str) -> str:
     One character at a time: a sequence cut in two is no way through.
     """
     return _CONTROL.sub(_picture, text)
+
+
+def one_line(text: object) -> str:
+    """The name of a file, or other text that is to stay within its line: line ends are made visible too.
+
+    A name may hold them, and would write whole lines of its own, or over the line in which it stands.
+    """
+    return _LINE_ENDS.sub(_picture, neutralise(str(text)))
 
 
 def _picture(found: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cloche.backends.daemon.link import Link
 from cloche.backends.daemon.places import SOCKET_VARIABLE
@@ -25,6 +25,9 @@ START_PATIENCE = 60.0
 STOP_PATIENCE = 20.0
 PING_PATIENCE = 2.0
 LOG_LIMIT = 1 << 20
+COMMAND = (sys.executable, "-P", "-m", "cloche.daemon")
+"""-P: nothing of the current folder is imported, which a guest may be able to write."""
+FOLDER = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,18 @@ def refuse_second(found: Status) -> None:
         )
 
 
+def environment(places: Places) -> dict[str, str]:
+    """Of the daemon's process, which works in another folder than its caller."""
+    return {**os.environ, SOCKET_VARIABLE: os.path.abspath(places.socket)}
+
+
+def become(places: Places, arguments: Sequence[str]) -> NoReturn:
+    """Be the daemon, in the place of this process."""
+    os.chdir(FOLDER)
+    command = [*COMMAND, *arguments]
+    os.execve(command[0], command, environment(places))
+
+
 def start(places: Places, arguments: Sequence[str]) -> int:
     """Start one in the background; returns its process when it answers, or says why it does not."""
     refuse_second(status(places))
@@ -82,9 +97,9 @@ def start(places: Places, arguments: Sequence[str]) -> int:
     log = os.open(places.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cloche.daemon", "--ready", str(told), *arguments],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told], start_new_session=True, cwd="/",
-            env={**os.environ, SOCKET_VARIABLE: str(places.socket)},
+            [*COMMAND, "--ready", str(told), *arguments],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told], start_new_session=True, cwd=FOLDER,
+            env=environment(places),
         )  # fmt: skip
     finally:
         os.close(log)

@@ -133,7 +133,7 @@ def run_outside(technique: Technique, canaries: Canaries) -> tuple[frozenset[Eff
             "beside": {"code": PLAIN, "folder": beside, "ends": ends} if ends else None,
         }
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", _HOST], cwd=workspace, stdin=subprocess.PIPE, stdout=said,
+            [sys.executable, "-P", "-W", "ignore", "-c", _HOST], cwd=workspace, stdin=subprocess.PIPE, stdout=said,
             stderr=said, pass_fds=[hold_read, canaries.descriptor, *ends], start_new_session=True,
         )  # fmt: skip
         os.close(hold_read)
@@ -190,7 +190,11 @@ print(json.dumps([[effect.value for effect in effects], said]))
 def run_apart(technique: Technique) -> tuple[frozenset[Effect], str]:
     """The same for what would change this machine: with a name and mounts of its own, canaries and all."""
     done = subprocess.run(
-        [sys.executable, "-c", _APART, technique.name], capture_output=True, text=True, timeout=DEADLINE, check=False
+        [sys.executable, "-P", "-c", _APART, technique.name],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
     )
     if done.returncode:
         return frozenset(), done.stderr

@@ -26,7 +26,7 @@ def can_confine() -> bool:
     """Whether this machine lets us; found out by doing it."""
     try:
         done = subprocess.run(
-            confined(()), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False, env={}
+            confined(()), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False, env={}, cwd="/"
         )
     except (OSError, subprocess.SubprocessError):
         return False

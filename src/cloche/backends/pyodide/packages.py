@@ -36,6 +36,7 @@ _OTHER_DATA = re.compile(r"[^/]+\.data/")
 
 def provide(runtime: Runtime, requirements: tuple[str, ...]) -> Path:
     """An archive of what these need, to be unpacked into the guest's site-packages."""
+    requirements = tuple(map(_placed, requirements))
     folder = private_folder(runtime.folder.parent / "packages")
     archive = folder / f"{_key(requirements)}.zip"
     if not archive.is_file() or time.time() - archive.stat().st_mtime > FRESH:
@@ -60,18 +61,26 @@ def _fetch(runtime: Runtime, requirements: tuple[str, ...], target: Path) -> Non
             remedy=f"{sys.executable} -m ensurepip",
         )
     command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
+        sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
         "--only-binary", ":all:", "--platform", PLATFORM, "--implementation", "cp", "--python-version", PYTHON,
         "--abi", f"cp{PYTHON}", "--abi", "abi3", "--abi", "none", "--dest", str(target), "--", *requirements,
     ]  # fmt: skip
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
-        )
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False,
+            cwd=target,  # of our own: what lies in the caller's folder is neither run nor obeyed
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BackendUnavailableError(f"pip did not answer within {FETCH_TIMEOUT:.0f} s") from None
     if done.returncode:
         raise _explain(runtime, done.stderr)
+
+
+def _placed(requirement: str) -> str:
+    """A wheel that is given by its path, by one that leads there from any folder. A name stays one, whatever files of
+    that name there are."""
+    by_path = os.sep in requirement or requirement.endswith(".whl")
+    return os.path.abspath(requirement) if by_path and os.path.isfile(requirement) else requirement
 
 
 def _explain(runtime: Runtime, said: str) -> Exception:

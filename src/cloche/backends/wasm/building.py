@@ -141,7 +141,11 @@ def _compile(binary: Binary, progress: Progress) -> None:
     fresh = binary.compiled.with_name(f".{binary.compiled.name}.{os.urandom(6).hex()}")
     script = Path(__file__).parent / "worker" / "compile.py"
     try:
-        found = _run([str(script), str(binary.path), str(fresh), *module_path("wasmtime")], "compile", progress)
+        found = _run(
+            [str(script), str(binary.path.absolute()), str(fresh.absolute()), *module_path("wasmtime")],
+            "compile",
+            progress,
+        )
         facts = json.loads(found)
         fresh.replace(binary.compiled)
     except ValueError:
@@ -157,7 +161,7 @@ def _run(arguments: list[str], stage: str, progress: Progress) -> str:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
             [locate_interpreter(None), "-I", "-S", "-X", "utf8", *arguments],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={}, start_new_session=True, cwd="/",
         )  # fmt: skip
         try:
             while True:
