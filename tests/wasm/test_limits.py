@@ -35,16 +35,74 @@ def test_the_kernels_own_work_is_not_the_users():
         assert (sandbox.execute("None").fuel_consumed or 0) < 50_000
 
 
-def test_a_cell_that_sets_marks_of_its_own_does_not_escape_its_budget():
-    """The functions of the host can be found in the guest: whoever calls them pays for it."""
-    cheat = "import sys\nworld = sys.modules['wit_world']\nworld.mark()\nwhile True: pass"
-    with wasm(fuel_budget=10_000_000) as sandbox:
-        assert sandbox.execute(cheat).outcome == "out_of_fuel"
-        honest = sandbox.execute("for _ in range(2000): pass").fuel_consumed or 0
-        hidden = sandbox.execute(
-            "import sys\nworld = sys.modules['wit_world']\nworld.mark(); world.mark()\nfor _ in range(2000): pass"
-        )
-        assert (hidden.fuel_consumed or 0) > honest
+WORLD = "import sys\nworld = sys.modules['wit_world']\n"
+"""The functions of the host can be found in the guest: whoever calls them pays for it."""
+STEPS = "n = 0\nwhile True:\n    n += 1\n    if n % 1000 == 0: print(n, flush=True)"
+CHEATS = {
+    "a mark that ends the user's part": "world.mark()\n" + STEPS,
+    "marks without end": "world.mark(); world.mark(); world.mark()\n" + STEPS,
+    "a mark, and none of the kernel's": "world.mark()\nworld.session._link.host = None\n" + STEPS,
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_marks_of_a_cells_own_buy_no_fuel_and_hide_none(cheat: str):
+    with wasm(fuel_budget=100_000_000, stdout_max_bytes=50_000_000) as sandbox:
+        honest = sandbox.execute(STEPS)
+        assert (honest.outcome, honest.fuel_consumed) == ("out_of_fuel", 100_000_000)
+        each = 100_000_000 / int(honest.stdout.split()[-1])
+        result = sandbox.execute(WORLD + CHEATS[cheat])
+        assert result.outcome == "out_of_fuel"
+        used = each * int(result.stdout.split()[-1])
+        assert used < 220_000_000, "the kernel's allowance for one cell is all there is beside the budget"
+        assert (result.fuel_consumed or 0) > 0.9 * used
+
+
+def test_a_kernel_that_a_cell_has_replaced_has_no_fuel_of_its_own():
+    with wasm(fuel_budget=100_000_000) as sandbox:
+        sandbox.execute(WORLD + "world.session.serve = lambda frame: [None for _ in iter(int, 1)]").check()
+        result = sandbox.execute("1")
+        assert result.outcome == "out_of_fuel"
+        assert (result.fuel_consumed or 0) > 190_000_000
+
+
+def test_marks_cost_what_they_cost_the_host():
+    with wasm() as sandbox:
+        few = sandbox.execute(WORLD + "for _ in range(10): world.mark()").fuel_consumed or 0
+        many = sandbox.execute(WORLD + "for _ in range(1000): world.mark()").fuel_consumed or 0
+        assert many - few > 990 * 50_000
+
+
+GREEDY = {
+    "an attachment without end": "while True: world.attach('\xff' * 1_000_000)",
+    "one large attachment": "world.attach('\xff' * 10_000_000)",
+    "a wide attachment": "world.attach('x' * 5_000_000 + chr(0x1F600))",
+    "a wide frame": "world.tell('x' * 5_000_000 + chr(0x1F600))",
+    "a frame that is too large": "world.ask('x' * 12_000_000)",
+    "a reply that is too large": "world.session.serve = lambda frame: 'x' * 20_000_000",
+}
+
+
+@pytest.mark.parametrize("greed", GREEDY)
+def test_what_a_guest_hands_to_the_host_is_bounded_by_the_guests_memory(greed: str):
+    limit = 64 * 2**20
+    with wasm(memory_bytes=limit, grace_ms=300) as sandbox:
+        sandbox.execute("1").check()
+        pid = sandbox.guest_pid
+        assert pid is not None
+        before = peak_bytes(pid)
+        sandbox.execute(WORLD + GREEDY[greed], timeout_ms=5000)
+        sandbox.execute("1")
+        assert peak_bytes(pid) - before < 3 * limit
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that a process had in memory; none where it has ended."""
+    try:
+        text = Path("/proc", str(pid), "status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmHWM")), 0)
 
 
 def test_fuel_is_counted_without_a_budget():

@@ -72,6 +72,16 @@ def test_fuel_is_counted_and_bounded(shared: PythonSandbox):
         assert (result.outcome, result.session_state) == ("out_of_fuel", "reset")
 
 
+def test_a_cell_that_gives_way_by_itself_gets_no_fuel_for_it():
+    """What the kernel says with `sched_yield` the user's code can say too; a reply of the host's is no new cell."""
+    policy = ExecutionPolicy(timeout_ms=BOOT_MS, fuel_budget=50_000_000)
+    with PythonSandbox(policy, wasm_binary_path=stock_binary(), on_llm_query=lambda prompt: prompt) as sandbox:
+        sandbox.execute("1").check()
+        result = sandbox.execute("import os\nos.sched_yield()\nllm_query('x')\nos.sched_yield()\nwhile True: pass")
+        assert (result.outcome, result.session_state) == ("out_of_fuel", "reset")
+        assert (result.fuel_consumed or 0) > 1_000_000_000, "what was left of the kernel's allowance is told"
+
+
 def test_it_cannot_be_interrupted_only_ended(shared: PythonSandbox):
     with stock(grace_ms=100) as sandbox:
         sandbox.execute("x = 1").check()

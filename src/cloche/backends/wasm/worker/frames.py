@@ -31,6 +31,13 @@ class FrameSource:
         self._requests: deque[tuple[bytes, bytearray | None]] = deque()
         self._started = False
 
+    def next_frame(self) -> tuple[bytes, bytearray | None] | None:
+        """Whatever comes next, and its attachment. None at the end."""
+        line = self._line()
+        if line is None:
+            return None
+        return self._requests.popleft() if self._take_request(line) else (line, None)
+
     def next_request(self) -> tuple[bytes, bytearray | None] | None:
         """A request and its attachment. Replies are to calls that nobody waits for any more. None at the end."""
         while not self._requests:

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from wasmtime import ExitTrap, Store, WasiConfig, WasmtimeError
 
 from cloche.backends.wasm.ledger import End, Entry, Ledger
+from cloche.backends.wasm.worker import fuel
 from cloche.backends.wasm.worker.epochs import on_every_epoch
 from cloche.backends.wasm.worker.frames import FrameSource
+from cloche.backends.wasm.worker.fuel import FuelMeter
 from cloche.backends.wasm.worker.images import Image, copy_memory, restore_memory
+from cloche.backends.wasm.worker.memory import MOST as LARGEST_MEMORY
 from cloche.backends.wasm.worker.memory import LinearMemory
 from cloche.backends.wasm.worker.preopens import preopen
 from cloche.backends.wasm.worker.virtual import BIRTH, FUEL_PER_NANOSECOND, SECOND, Chance, DateTime
@@ -26,11 +29,11 @@ if TYPE_CHECKING:
 
     from cloche.backends.wasm.worker.runtime import Runtime
 
-UNLIMITED = 1 << 62
-ALLOWANCE = 2_000_000_000
-"""Fuel of the kernel's own work for one request, where the user's is limited: its code runs between two marks."""
-ALLOWANCE_PER_CHARACTER = 100_000
 PIECE = 1 << 20
+LONGEST_RANDOM = 1 << 20
+LONGEST_PIECE = 4 * PIECE
+"""Characters of an attachment that a guest may send at once; its kernel sends a quarter of that."""
+CELL_REQUEST = b'{"jsonrpc":"2.0","method":"execute"'
 COPYING = (b'{"jsonrpc":"2.0","method":"branch"', b'{"jsonrpc":"2.0","method":"resume"')
 
 
@@ -55,10 +58,8 @@ class Session:
         self._attached_size = 0
         self._greeting = b""
         # -- fuel
-        self._budget: int = options.get("fuel") or UNLIMITED
-        self._marks = 0
-        self._at_begin = 0
-        self._used = 0
+        self._fuel = FuelMeter(self._store, options.get("fuel"))
+        self._used = 0  # by the last cell
         self._total = 0
         # -- being stopped
         self._knock: bool | None = None  # whether somebody insists
@@ -101,7 +102,7 @@ class Session:
         finally:
             for descriptor in (stdout, stderr, *folders):
                 os.close(descriptor)
-        store.set_fuel(UNLIMITED)
+        store.set_fuel(fuel.UNLIMITED)
         store.set_epoch_deadline(1)
         on_every_epoch(store, self._on_epoch)
         if options.get("memory"):
@@ -146,7 +147,15 @@ class Session:
                 return self._verdict(exc)
             self._note(fuel=self._used, memory=self._memory_size())
             if reply:
-                self._wire.sendall(b"".join([reply.encode(), b"\n", *self._attached]))
+                self._reply(reply)
+
+    def _reply(self, reply: str) -> None:
+        if len(reply) > self._options["frame"]:
+            raise WasmtimeError("a reply is too large")
+        self._wire.sendall(reply.encode() + b"\n")
+        for part in self._attached:
+            self._wire.sendall(part)
+        self._attached = []
 
     def _serve_copying(self, line: bytes) -> None:
         """What concerns copies of this session is not the guest's to answer."""
@@ -183,29 +192,24 @@ class Session:
         assert self._serve is not None
         assert self._feed is not None
         store = self._store
-        self._marks = 0
         self._attached, self._attached_size = [], 0
         self._knock = None
         self._woken.clear()
-        self._allowance = UNLIMITED
-        if self._budget != UNLIMITED:
-            self._allowance = ALLOWANCE + ALLOWANCE_PER_CHARACTER * (len(line) + len(body or b""))
-        store.set_fuel(self._allowance)
+        size = len(line) + len(body or b"")
+        is_cell = line.startswith(CELL_REQUEST)
+        self._fuel.begin(
+            fuel.CELL + fuel.CELL_PER_CHARACTER * size if is_cell else fuel.REQUEST + fuel.REQUEST_PER_CHARACTER * size
+        )
         store.set_epoch_deadline(1)
         for start in range(0, len(body or b""), PIECE):
             self._feed(store, (body or bytearray())[start : start + PIECE].decode("latin-1"))
             self._feed.post_return(store)
         reply: str = self._serve(store, line.decode())
         self._serve.post_return(store)
-        self._account()
+        self._total += self._fuel.used
+        if is_cell:
+            self._used = self._fuel.used
         return reply
-
-    def _account(self) -> None:
-        """Who sets marks of his own pays for all that he used, and for the kernel's work too."""
-        if self._marks > 2:
-            self._used += self._allowance - self._store.get_fuel()
-        if self._marks:
-            self._total += self._used
 
     def _verdict(self, exc: BaseException) -> Entry:
         """Why the guest has ended."""
@@ -217,7 +221,7 @@ class Session:
         if isinstance(exc, ExitTrap):
             return Entry(end=End.EXITED, status=exc.code)
         if "all fuel consumed" in text:
-            self._note(fuel=self._budget, memory=self._memory_size())
+            self._note(fuel=self._fuel.used_at_end, memory=self._memory_size())
             return Entry(end=End.OUT_OF_FUEL)
         self._note(memory=self._memory_size())
         return Entry(end=End.TRAPPED, text=_last_line(exc))
@@ -263,6 +267,7 @@ class Session:
         reply = self._frames.next_reply()
         if reply is None:
             raise WasmtimeError("the host is gone")
+        self._charge(len(reply))
         self._pull_trigger()
         return reply.decode()
 
@@ -271,20 +276,23 @@ class Session:
         self._send(frame)
 
     def _send(self, frame: str) -> None:
+        self._charge(len(frame))
         if len(frame) > self._options["frame"]:
             raise WasmtimeError("a frame is too large")
         self._wire.sendall(frame.encode() + b"\n")
 
     def attach(self, piece: str) -> None:
-        """A part of what follows the reply."""
-        data = piece.encode("latin-1")
-        self._attached_size += len(data)
-        if self._attached_size > self._options["attachment"]:
+        """A part of what follows the reply. No guest has more to send than fits into its memory."""
+        self._charge(len(piece))
+        self._attached_size += len(piece)
+        most = min(self._options["attachment"], self._options.get("memory") or LARGEST_MEMORY)
+        if len(piece) > LONGEST_PIECE or self._attached_size > most:
             raise WasmtimeError("an attachment is too large")
-        self._attached.append(data)
+        self._attached.append(piece.encode("latin-1"))
 
     def pause(self, seconds: float) -> float:
         """Wait. Returns early with what is left when somebody knocks."""
+        self._charge()
         if not 0 <= seconds < 1e10:
             return 0.0
         if self._options.get("deterministic"):
@@ -299,15 +307,14 @@ class Session:
         return max(0.0, until - time.monotonic())
 
     def mark(self) -> None:
-        """The user's code begins, or has ended. Only the first two of a request count."""
-        self._marks += 1
-        if self._marks == 1:
-            self._at_begin = self._budget
-            self._used = 0
-            self._store.set_fuel(self._budget)
-        elif self._marks == 2:
-            self._used = self._at_begin - self._store.get_fuel()
-            self._store.set_fuel(self._allowance)
+        """The user's code begins, or has ended, if it is the kernel that says so."""
+        self._fuel.mark()
+        if self._fuel.marks > 2:
+            self._charge()
+
+    def _charge(self, characters: int = 0) -> None:
+        """What the host does for a guest is paid in the guest's fuel."""
+        self._fuel.charge(fuel.HOST_CALL + characters // fuel.CHARACTERS_PER_FUEL)
 
     def leave(self, status: int) -> None:
         """The guest ends itself."""
@@ -317,17 +324,18 @@ class Session:
     # -- functions of a virtual world ----------------------------------------------------------
 
     def random_bytes(self, count: int) -> bytes:
-        return self._chance.take(min(count, 1 << 20))
+        if count > LONGEST_RANDOM:
+            raise WasmtimeError("too many random bytes at once")
+        self._fuel.charge(fuel.HOST_CALL + fuel.RANDOM_BYTE * count)
+        return self._chance.take(count)
 
     def random_number(self) -> int:
-        return int.from_bytes(self._chance.take(8), "little")
+        return int.from_bytes(self.random_bytes(8), "little")
 
     def monotonic_clock(self) -> int:
         """Counts instructions of the user's, in this cell and in those before, and the time it slept."""
-        used = self._total
-        if self._marks == 1:
-            used += self._at_begin - self._store.get_fuel()
-        return used // FUEL_PER_NANOSECOND + self._slept
+        self._charge()
+        return (self._total + self._fuel.used) // FUEL_PER_NANOSECOND + self._slept
 
     def monotonic_clock_resolution(self) -> int:
         return 1

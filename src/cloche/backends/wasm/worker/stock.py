@@ -16,9 +16,10 @@ from wasmtime import FuncType, Linker, Memory, Module, Trap, ValType, WasiConfig
 
 from cloche.backends.wasm.engine import make_engine
 from cloche.backends.wasm.ledger import End, Entry
+from cloche.backends.wasm.worker import fuel
 from cloche.backends.wasm.worker.epochs import on_every_epoch
 from cloche.backends.wasm.worker.preopens import preopen
-from cloche.backends.wasm.worker.session import UNLIMITED, Session
+from cloche.backends.wasm.worker.session import CELL_REQUEST, Session
 
 if TYPE_CHECKING:
     from cloche.backends.wasm.worker.images import Image
@@ -57,6 +58,7 @@ class StockSession(Session):
 
     _runtime: Any
     _exported: Memory
+    _asked = False  # whether the host has sent a cell since the last mark
 
     def run(self, stdout: int, stderr: int, folders: list[int]) -> None:
         """From its start to its end, on this thread."""
@@ -96,12 +98,11 @@ class StockSession(Session):
         wasi.stdout_file = f"/dev/fd/{writer}"
         wasi.stderr_file = f"/dev/fd/{stderr}"
         store.set_wasi(wasi)
-        store.set_fuel(UNLIMITED)
+        store.set_fuel(fuel.UNLIMITED)
         store.set_epoch_deadline(1)
         on_every_epoch(store, self._on_epoch)
         if options.get("memory"):
             store.set_limits(memory_size=options["memory"])
-        self._allowance = UNLIMITED
         exports = runtime.linker.instantiate(store, runtime.module).exports(store)
         self._exported = exports["memory"]
         return exports["_start"]
@@ -109,10 +110,14 @@ class StockSession(Session):
     def _bring(self) -> None:
         """Another thread: what the host sends becomes the guest's input."""
         try:
-            while data := self._wire.recv(_CHUNK):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(self._input, view) :]
+            while (found := self._frames.next_frame()) is not None:
+                line, body = found
+                if line.startswith(CELL_REQUEST):
+                    self._asked = True
+                for part in (line, b"\n", body or b""):
+                    view = memoryview(part)
+                    while view:
+                        view = view[os.write(self._input, view) :]
         except OSError:
             pass  # one of the two is gone
         os.close(self._input)
@@ -128,10 +133,11 @@ class StockSession(Session):
 
     def take_mark(self) -> int:
         """The guest's kernel gives way: the user's code begins, or has ended. More often than that is the user's."""
-        if self._marks >= 2:
-            self._marks = 0  # another request
+        if self._asked:
+            self._asked = False
+            # The kernel has what it needs to begin with: the next cell is compiled before its first mark.
+            self._fuel.begin(fuel.REQUEST)
         self.mark()
-        if self._marks == 2:
-            self._total += self._used
-            self._note(fuel=self._used, memory=self._exported.data_len(self._store))
+        if self._fuel.marks >= 2:
+            self._note(fuel=self._fuel.used, memory=self._exported.data_len(self._store))
         return 0
