@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import secrets
@@ -17,9 +18,12 @@ import time
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from cloche.escapes.neighbour import Neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ENVIRONMENT_NAME = "CLOCHE_CANARY_KEY"
 PATIENCE = 10.0
@@ -199,6 +203,7 @@ class Canaries:
         """A file of the host's user in the interpreter's folder, which guests can read; where we can make one."""
         path = Path(sys.prefix) / f"canary-{self.token}.txt"
         try:
+            path.unlink(missing_ok=True)  # and with it what is kept beside its content
             path.write_text("to be read\n")
             path.chmod(0o644)
         except OSError:
@@ -304,9 +309,25 @@ def _clock_offset() -> float:
     return time.time() - time.monotonic()
 
 
-def _marks_of(path: Path) -> tuple[int, ...]:
+def _marks_of(path: Path) -> tuple[Any, ...]:
+    """What belongs to a file beside its content."""
     status = path.lstat()
-    return status.st_mode, status.st_nlink, status.st_uid, status.st_mtime_ns
+    common = (status.st_mode, status.st_nlink, status.st_uid, status.st_mtime_ns)
+    if not path.is_file():
+        return common
+    with path.open("rb") as handle:
+        return (*common, *(_answer_to(ask, handle, number, bytes(size)) for ask, number, size in _FILE_QUESTIONS))
+
+
+_FILE_QUESTIONS = ((fcntl.ioctl, 0x80086601, 8), (fcntl.ioctl, 0x80087601, 8), (fcntl.fcntl, 1035, 8))
+"""Its flags, its version, and the hint about how its blocks are written."""
+
+
+def _answer_to(ask: Callable[[Any, int, bytes], Any], handle: IO[bytes], number: int, room: bytes) -> Any:
+    try:
+        return ask(handle, number, room)
+    except OSError:  # not every file system has them
+        return None
 
 
 def _remove_segment(key: int) -> bool:

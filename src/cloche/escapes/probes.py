@@ -11,7 +11,7 @@ import errno
 import platform
 from dataclasses import dataclass
 
-REFUSALS = frozenset({errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT})
+REFUSALS = frozenset({errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT, errno.ENOTTY})
 """What a filter answers. The kernel may answer so too, where the caller has no right to ask."""
 
 
@@ -129,6 +129,26 @@ _X86_64: dict[str, tuple[int, ...]] = {
     "prctl__dumpable": (157, 4, 99, 0, 0, 0),
     "prctl__memory_map": (157, 35, 99, BAD, 0, 0),
     "ioctl__terminal_input": (16, NOWHERE, 0x5412, BAD),
+    "ioctl__console": (16, NOWHERE, 0x541C, BAD),
+    "ioctl__file_flags": (16, NOWHERE, 0x40086602, BAD),
+    "ioctl__file_attributes": (16, NOWHERE, 0x401C5820, BAD),
+    "ioctl__file_version": (16, NOWHERE, 0x40087602, BAD),
+    "ioctl__verity": (16, NOWHERE, 0x40806685, BAD),
+    "ioctl__encryption": (16, NOWHERE, 0x800C6613, BAD),
+    "ioctl__same_blocks": (16, NOWHERE, 0xC0189436, BAD),
+    "ioctl__clone_blocks": (16, NOWHERE, 0x40049409, NOWHERE),
+    "ioctl__owner": (16, NOWHERE, 0x8901, BAD),
+    "ioctl__signals": (16, NOWHERE, 0x5452, BAD),
+    "file_setattr": (469, NOWHERE, BAD, BAD, 1, 0),
+    "setxattrat": (463, NOWHERE, BAD, 0, BAD, BAD, 1),
+    "fcntl__lease": (72, NOWHERE, 1024, 0),
+    "fcntl__notify": (72, NOWHERE, 1026, 0),
+    "fcntl__owner": (72, NOWHERE, 8, 0),
+    "fcntl__owner_kind": (72, NOWHERE, 15, BAD),
+    "fcntl__signal": (72, NOWHERE, 10, 9),
+    "fcntl__write_hint": (72, NOWHERE, 1036, BAD),
+    "setsockopt__filter": (54, NOWHERE, 1, 26, BAD, 16),
+    "setsockopt__other_level": (54, NOWHERE, 0, 64, BAD, 40),
     "socket__inet": (41, 2, 1, 0),
     "socket__inet6": (41, 10, 2, 0),
     "socket__netlink": (41, 16, 3, 0),

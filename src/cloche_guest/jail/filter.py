@@ -1,8 +1,10 @@
 """The seccomp program: a list of allowed system calls. What is not on it does not exist (ENOSYS).
 
 Where a call is known to be dangerous it is refused with EPERM, so that libraries see a plain "no" and fall back. A
-few are looked into: `clone` may not make namespaces, `socket` may make Unix sockets only, `prctl` and `ioctl` are
-allowed by option, `setns` and `capset` only when PID 1 says so. inotify is left out: its few instances
+few are looked into: `clone` may not make namespaces, `socket` may make Unix sockets only, `ioctl`, `fcntl`, `prctl` and
+`setsockopt` are allowed by option, `setns` and `capset` only when PID 1 says so. Many options change a file through a
+descriptor that was opened to be read, past Landlock and past the rights of the file: a list of the harmless ones is
+short, one of the others would never be complete. inotify is left out: its few instances
 are counted against the user who started the jail, and a guest that takes them all leaves none to that user's other
 programs.
 """
@@ -22,19 +24,28 @@ KILL = 0x80000000
 ERRNO = 0x00050000
 ASK = 0x7FC00000
 """Somebody outside decides: the PID 1 of the seat (see ``native/pid_one.c``)."""
-EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+EPERM, ENOTTY, ENOSYS, EAFNOSUPPORT = 1, 25, 38, 97
 
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _GREATER, _GREATER_EQUAL, _ANY_BIT = 0x15, 0x25, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
 _CLONE_NAMESPACES = 0x7E020000 | 0x80
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX = 1
 _SET_ID_BITS = 0o6000
-_F_SETLEASE, _F_NOTIFY = 1024, 1026
 _FILE_TYPE, _NAMED_PIPE = 0o170000, 0o010000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
+_IOCTLS = (0x5401, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""Is it a terminal, which group has it, its size (TCGETS, TIOCGPGRP, TIOCGWINSZ); how much can be read (FIONREAD);
+whether to block, whether a program that is executed inherits it (FIONBIO, FIONCLEX, FIOCLEX)."""
+_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1028, 1030, 1031, 1032, 1033, 1034, 1035, 1037)
+"""Copies of descriptors, flags, locks, sizes of pipes, seals of memory files, and what merely reads. Not: leases and
+notifications, which hold up who writes outside (F_SETLEASE, F_NOTIFY); signals to others (F_SETOWN, F_SETOWN_EX,
+F_SETSIG); hints about how the file's blocks are written (F_SET_RW_HINT), which need no right to write."""
+_SOCKET_OPTIONS = (2, 6, 7, 8, 9, 10, 13, 15, 16, 18, 19, 20, 21, 29, 42, 66, 67)
+"""Buffers, time-outs, credentials and what programs set out of habit. Not: programs that filter packets."""
+_SOL_SOCKET = 1
+_FADV_DONTNEED = 4
 _PRCTL_OPTIONS = (1, 2, 3, 15, 16, 23, 38, 39, 0x53564D41)
 """The parent's death signal, names, no_new_privs, names of memory areas; of the rest only what merely reads."""
 
@@ -42,7 +53,7 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 13 rt_sigaction 14 rt_sigprocmask 15 rt_sigreturn 17 pread64 18 pwrite64 19 readv 20 writev 21 access 22 pipe
 23 select 24 sched_yield 25 mremap 26 msync 27 mincore 28 madvise 32 dup 33 dup2 34 pause 35 nanosleep 36 getitimer
 37 alarm 38 setitimer 39 getpid 40 sendfile 42 connect 43 accept 44 sendto 45 recvfrom 46 sendmsg 47 recvmsg
-48 shutdown 49 bind 50 listen 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt 57 fork 58 vfork 59 execve
+48 shutdown 49 bind 50 listen 51 getsockname 52 getpeername 55 getsockopt 57 fork 58 vfork 59 execve
 60 exit 61 wait4 62 kill 63 uname 73 flock 74 fsync 75 fdatasync 76 truncate 77 ftruncate 78 getdents
 79 getcwd 80 chdir 81 fchdir 82 rename 83 mkdir 84 rmdir 86 link 87 unlink 88 symlink 89 readlink 92 chown
 93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid
@@ -52,11 +63,11 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 145 sched_getscheduler 146 sched_get_priority_max 147 sched_get_priority_min 149 mlock 150 munlock 158 arch_prctl
 160 setrlimit 186 gettid 187 readahead 191 getxattr 192 lgetxattr 193 fgetxattr 194 listxattr 195 llistxattr
 196 flistxattr 200 tkill 201 time 202 futex 203 sched_setaffinity 204 sched_getaffinity 213 epoll_create
-217 getdents64 218 set_tid_address 219 restart_syscall 221 fadvise64 222 timer_create 223 timer_settime
+217 getdents64 218 set_tid_address 219 restart_syscall 222 timer_create 223 timer_settime
 224 timer_gettime 225 timer_getoverrun 226 timer_delete 228 clock_gettime 229 clock_getres 230 clock_nanosleep
 231 exit_group 232 epoll_wait 233 epoll_ctl 234 tgkill 235 utimes 239 get_mempolicy 247 waitid 258 mkdirat
 260 fchownat 261 futimesat 262 newfstatat 263 unlinkat 264 renameat 265 linkat 266 symlinkat 267 readlinkat
-269 faccessat 270 pselect6 271 ppoll 273 set_robust_list 274 get_robust_list 275 splice 276 tee 277 sync_file_range
+269 faccessat 270 pselect6 271 ppoll 273 set_robust_list 274 get_robust_list 275 splice 276 tee
 280 utimensat 281 epoll_pwait 282 signalfd 283 timerfd_create 284 eventfd 285 fallocate 286 timerfd_settime
 287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 293 pipe2 295 preadv
 296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 302 prlimit64 307 sendmmsg 309 getcpu 316 renameat2 318 getrandom
@@ -88,6 +99,9 @@ _X86_64_SPECIAL = {
     "socket": 41,
     "socketpair": 53,
     "ioctl": 16,
+    "setsockopt": 54,
+    "fadvise64": 221,
+    "sync_file_range": 277,
     "fcntl": 72,
     "prctl": 157,
     "setns": 308,
@@ -137,8 +151,7 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
 
 def _special_rules(program: list[Instruction]) -> None:
     """Calls that are judged by an argument. Each body ends in a return, so the number stays loaded for the rest."""
-    first, second = _ARGUMENT, _ARGUMENT + 8
-    options = [(_EQUAL, len(_PRCTL_OPTIONS) - index, 0, option) for index, option in enumerate(_PRCTL_OPTIONS)]
+    first = _ARGUMENT
     unix_only: list[Instruction] = [
         (_LOAD, 0, 0, first),
         (_EQUAL, 0, 1, _AF_UNIX),
@@ -168,27 +181,18 @@ def _special_rules(program: list[Instruction]) -> None:
         "socket": unix_only,
         # the kernel loads a protocol's module before it finds that the protocol has no pairs
         "socketpair": unix_only,
-        "ioctl": [
-            (_LOAD, 0, 0, second),
-            (_EQUAL, 2, 0, _TIOCSTI),
-            (_EQUAL, 1, 0, _TIOCLINUX),
-            (_RETURN, 0, 0, ALLOW),
-            (_RETURN, 0, 0, ERRNO | EPERM),
-        ],
+        "ioctl": only(1, _IOCTLS, ENOTTY),  # as of a file that does not know it: programs then do without
+        "setsockopt": when(1, _SOL_SOCKET, only(2, _SOCKET_OPTIONS, EPERM), refusal(EPERM)),
+        # advice that takes files which others read out of memory; and pages of others' files that are to be written now
+        "fadvise64": when(3, _FADV_DONTNEED, nothing, permission()),
+        "sync_file_range": nothing,
         "mknod": _pipes_only(1),
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
         "setns": [(_RETURN, 0, 0, ASK)],
         "capset": [(_RETURN, 0, 0, ASK)],
-        # a lease on a file of the view would hold up whoever writes to it outside
-        "fcntl": [
-            (_LOAD, 0, 0, second),
-            (_EQUAL, 2, 0, _F_SETLEASE),
-            (_EQUAL, 1, 0, _F_NOTIFY),
-            (_RETURN, 0, 0, ALLOW),
-            (_RETURN, 0, 0, ERRNO | EPERM),
-        ],
-        "prctl": [(_LOAD, 0, 0, first), *options, (_RETURN, 0, 0, ERRNO | EPERM), (_RETURN, 0, 0, ALLOW)],
+        "fcntl": only(1, _FCNTLS, EPERM),
+        "prctl": only(0, _PRCTL_OPTIONS, EPERM),
     }
     for name, body in bodies.items():
         program.append((_EQUAL, 0, len(body), _X86_64_SPECIAL[name]))
@@ -236,6 +240,12 @@ def _ranges(numbers: set[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
+
+
+def only(argument: int, allowed: tuple[int, ...], code: int) -> list[Instruction]:
+    """A rule: yes where the lower half of an argument is one of these, else no, with this error number."""
+    choices = [(_EQUAL, len(allowed) - index, 0, value) for index, value in enumerate(allowed)]
+    return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), *choices, (_RETURN, 0, 0, ERRNO | code), (_RETURN, 0, 0, ALLOW)]
 
 
 def refusal(code: int) -> list[Instruction]:
