@@ -6,7 +6,7 @@ from _thread import get_ident
 
 from cloche_guest.signals import MAIN_THREAD, Stop, conclude, runs_user_code, safe_point, state
 from cloche_guest.tracebacks import strip_thread_tracebacks
-from cloche_guest.values import decode, encode
+from cloche_guest.values import decode, encode_call
 from cloche_guest.wire import RemoteError
 
 TYPE_CHECKING = False
@@ -41,14 +41,7 @@ class Bridges:
         failure: BridgeError | None = None
         try:
             self._flush()
-            limit = self.value_limit
-            params = {"name": name, "args": encode(list(args), limit)}
-            if type(params["args"]) is not list:  # one of them contains itself, or is too deep: that one is described
-                params["args"] = [encode(item, limit) for item in args]
-            if kwargs:
-                params["kwargs"] = encode(kwargs, limit)
-                if "$" in params["kwargs"]:
-                    params["kwargs"] = {key: encode(item, limit) for key, item in kwargs.items()}
+            params = {"name": name, **encode_call(args, kwargs, self.value_limit)}
             reply = decode(self._call("bridge", params))
             safe_point()
             return reply

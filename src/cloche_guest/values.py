@@ -20,6 +20,12 @@ TAG = 26  # characters of a tag around its value, at the most
 RICH = 100  # and of a leaf with a tag: a complex number is the longest
 MAX_EQUAL_HASHES = 100
 
+COST_PER_BYTE = 8
+"""Bytes of memory that a value may take in the reader, for each byte of the limit of its text."""
+A_LIST, A_DICT, A_TEXT, AN_ITEM, A_HASHED_ITEM = 112, 280, 32, 40, 128
+"""Bytes that a list, a dict, a text and an item of a list or dict take in the reader, as measured; and an item of a
+value in which there are sets, or dicts that travel as pairs."""
+
 
 class TooLarge(ValueError):
     """The encoded value would exceed the limit."""
@@ -65,6 +71,9 @@ class _Encoder:
         self.left = limit
         self.limit = limit
         self.open: set[int] = set()
+        self.lists = self.dicts = self.texts = self.items = 0
+        self.item_cost = AN_ITEM
+        self.width = 1
 
     def spend(self, amount: int) -> None:
         self.left -= amount
@@ -74,8 +83,27 @@ class _Encoder:
     def text(self, value: str) -> str:
         """Counted as it will stand in the frame, escapes included: the reader's bound is then the same as ours."""
         self.spend(len(value) + 2)
-        self.spend(len(encode_basestring_ascii(value)) - len(value) - 2)
+        escaped = encode_basestring_ascii(value)
+        more = len(escaped) - len(value) - 2
+        self.texts += 1
+        if more:
+            self.spend(more)
+            if self.width < 4 and "\\u" in escaped:
+                self.width = 4 if "\\ud" in escaped or "\\uD" in escaped else 2
         return value
+
+    def tag(self) -> None:
+        """One dict around a value, with a name."""
+        self.dicts += 1
+        self.texts += 3
+        self.items += 3
+
+    def check_cost(self) -> None:
+        """Refuse what the reader would refuse since it takes too much memory when it is decoded."""
+        cost = (self.limit - self.left) * self.width + self.lists * A_LIST + self.dicts * A_DICT
+        cost += self.texts * A_TEXT + self.items * self.item_cost
+        if cost > self.limit * COST_PER_BYTE:
+            raise TooLarge("the value has more parts than a value of %d bytes may have" % self.limit)
 
     def encode(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -89,11 +117,13 @@ class _Encoder:
             if -SAFE_INT <= value <= SAFE_INT:
                 return value
             self.spend(TAG)
+            self.tag()
             return {"$": "int", "v": hex(value)}
         if kind is float:
             self.spend(TAG)
             if value - value == 0.0:
                 return value
+            self.tag()
             return {"$": "float", "v": repr(value)}
         if kind is list or kind is dict or kind is tuple or kind is set or kind is frozenset:
             return self.container(value, kind, depth)
@@ -101,6 +131,7 @@ class _Encoder:
             import binascii
 
             self.spend(len(value) * 4 // 3 + 4 + TAG)
+            self.tag()
             return {"$": "bytes", "v": binascii.b2a_base64(value, newline=False).decode("ascii")}
         return self.rich(value, kind, depth)
 
@@ -111,15 +142,26 @@ class _Encoder:
         self.open.add(mark)
         try:
             self.spend(2 * len(value) + 2)
+            self.items += len(value)
             if kind is list:
+                self.lists += 1
                 return [self.encode(item, depth + 1) for item in value]
             if kind is dict:
+                self.dicts += 1
+                self.items += len(value)
                 if "$" not in value and all(type(key) is str for key in value):
                     return {self.text(key): self.encode(item, depth + 1) for key, item in value.items()}
                 self.spend(2 * len(value) + TAG)
+                self.lists += len(value) + 1
+                self.tag()
+                self.item_cost = A_HASHED_ITEM
                 pairs = [[self.encode(key, depth + 1), self.encode(item, depth + 1)] for key, item in value.items()]
                 return {"$": "dict", "v": pairs}
             self.spend(TAG)
+            self.lists += 1
+            self.tag()
+            if kind is not tuple:
+                self.item_cost = A_HASHED_ITEM
             return {"$": kind.__name__, "v": [self.encode(item, depth + 1) for item in value]}
         finally:
             self.open.discard(mark)
@@ -134,17 +176,23 @@ class _Encoder:
         if kind.__module__ == "numpy" and _is_numpy_scalar(value):
             return self.encode(value.item(), depth)
         self.spend(RICH)
+        self.tag()
         if _is_from(kind, "datetime", ("datetime", "date", "time")) and not _foreign_zone(value):
             return {"$": kind.__name__, "v": value.isoformat()}
         if _is_from(kind, "datetime", ("timedelta",)):
+            self.lists += 1
+            self.items += 2
             return {"$": "timedelta", "v": [value.days, value.seconds, value.microseconds]}
         if _is_from(kind, "decimal", ("Decimal",)):
             return {"$": "decimal", "v": self.text(str(value))}
         if kind is complex:
+            self.lists += 1
+            self.items += 1
             return {"$": "complex", "v": [repr(value.real), repr(value.imag)]}
         if kind is BatchFailure:
             return {"$": "failure", "v": self.text(str(value))}
         described = {"$": "object", "type": value.type, "repr": value.repr} if kind is RemoteObject else describe(value)
+        self.tag()  # it has two names more than other tags
         self.text(described["type"])
         self.text(described["repr"])
         return described
@@ -210,10 +258,41 @@ def describe(value: Any) -> dict[str, str]:
 
 def encode(value: Any, limit: int = 1 << 30) -> Any:
     """`value` as JSON data. Raises `TooLarge` beyond about `limit` bytes."""
+    encoder = _Encoder(limit)
     try:
-        return _Encoder(limit).encode(value, 0)
+        data = encoder.encode(value, 0)
     except (_Unencodable, RecursionError):
         return describe(value)
+    encoder.check_cost()
+    return data
+
+
+def encode_within(value: Any, room: int) -> tuple[Any, int]:
+    """As `encode`, and how much of `room` is left after it."""
+    encoder = _Encoder(room)
+    data = _encoded_or_described(encoder, value)
+    encoder.check_cost()
+    return data, encoder.left
+
+
+def encode_call(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> dict[str, Any]:
+    """The arguments of a call, all of them together within `limit`. One that contains itself is described."""
+    encoder = _Encoder(limit)
+    encoder.spend(2 * (len(args) + len(kwargs)) + TAG)
+    encoder.items += len(args) + 2 * len(kwargs)
+    params: dict[str, Any] = {"args": [_encoded_or_described(encoder, item) for item in args]}
+    if kwargs:
+        params["kwargs"] = {encoder.text(key): _encoded_or_described(encoder, item) for key, item in kwargs.items()}
+    encoder.check_cost()
+    return params
+
+
+def _encoded_or_described(encoder: _Encoder, value: Any) -> Any:
+    try:
+        return encoder.encode(value, 1)
+    except (_Unencodable, RecursionError):
+        described = describe(value)
+        return encoder.encode(RemoteObject(described["type"], described["repr"]), 1)
 
 
 def _expect(payload: Any, kind: type) -> Any:

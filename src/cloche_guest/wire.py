@@ -31,13 +31,15 @@ class RemoteError(Exception):
 class _Slot:
     """A waiter. Its lock belongs to one call and is thrown away, so a signal may cut the wait short."""
 
-    __slots__ = ("awake", "lock", "reply")
+    __slots__ = ("asleep", "awake", "lock", "reply")
 
     def __init__(self) -> None:
         self.lock = allocate_lock()
         self.lock.acquire()
         self.reply: dict[str, Any] | None = None
         self.awake = False
+        self.asleep = False
+        """Its thread waits, and does not read or write: it can be woken to read for all."""
 
     def wake(self) -> None:
         """Caller holds the wire's mutex."""
@@ -139,13 +141,14 @@ class Wire:
                 lead = not self._leading
                 if lead:
                     self._leading = True
+                slot.asleep = not lead
             if lead:
                 self._lead(slot, ready)
             else:
                 safe_point()
                 wait_for_lock(slot.lock)
                 with self._mutex:
-                    slot.awake = False
+                    slot.awake = slot.asleep = False
 
     def _lead(self, slot: _Slot, ready: Callable[[], bool]) -> None:
         try:
@@ -175,7 +178,8 @@ class Wire:
             self._main.wake()
             return
         for other in self._slots.values():
-            if other is not slot:
+            # Not one whose thread is still writing its request: the host may read no more until its answers are taken.
+            if other is not slot and other.asleep:
                 other.wake()
                 return
 

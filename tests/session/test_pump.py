@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cloche import ExecutionPolicy, Isolation
 from cloche.session.actions import Send
 from cloche.session.channel import Channel, Exit
 from cloche.session.machine import Call, Machine
-from cloche.session.pump import MAX_UNSENT, PollWatch, Pump
+from cloche.session.pump import MAX_UNSENT, PollWatch, Pump, SelectorWatch, Watch
 from cloche.session.workspace import Workspace
 
 
@@ -224,3 +225,84 @@ def test_a_watch_can_wait_for_longer_than_the_system_counts():
         watch.close()
         os.close(reader)
         os.close(writer)
+
+
+# -- a guest that has more under way than it may -----------------------------------------------------
+
+
+def fill(channel: Dummy, pump: Pump) -> None:
+    """Calls, until the guest is read no further."""
+    params = {"name": "f", "args": ["x" * 900_000]}
+    data = memoryview(b"".join(frame(id=number, method="bridge", params=params) for number in range(40)))
+    while pump.reading:
+        with suppress(BlockingIOError):
+            data = data[channel.far.send(data) :]
+        turn(pump)
+    assert len(data) > 10_000_000
+
+
+def small(channel: Dummy, watch: Watch | None = None) -> tuple[Machine, Pump]:
+    machine = Machine(ExecutionPolicy(value_max_bytes=1 << 20, display_max_bytes=1 << 20), frozenset({"f"}))
+    pump = Pump(channel, machine, watch or PollWatch())
+    machine.begin([Call("execute", {"code": "1"})], now=0.0, started=0.0, timeout=10.0)
+    return machine, pump
+
+
+@pytest.mark.parametrize("kind", [PollWatch, SelectorWatch])
+def test_a_guest_that_has_too_much_under_way_is_not_read_until_there_is_room(channel, kind):
+    machine, pump = small(channel, kind())
+    fill(channel, pump)
+    assert machine.budget.calls <= machine.budget.limit
+    assert channel.wire.fileno() not in pump.watch.ready(0)
+    for key in range(1, 4):
+        machine.bridge_done(key, "done", None, 0.0)
+    pump.perform(0.0)
+    assert pump.reading
+    channel.far.send(b"x")
+    assert channel.wire.fileno() in pump.watch.ready(0)
+    pump.close()
+
+
+@pytest.mark.parametrize("kind", [PollWatch, SelectorWatch])
+def test_the_end_of_a_guest_that_is_not_read_is_noticed(channel, kind):
+    machine, pump = small(channel, kind())
+    fill(channel, pump)
+    channel.exit = Exit(code=3)
+    channel.far.close()
+    assert pump.next_wake(0.0) == pytest.approx(0.1)
+    turn(pump, 0.1)
+    assert machine.finished is not None
+    assert machine.finished.exit_code == 3
+    pump.close()
+
+
+def test_a_guest_that_is_not_read_is_stopped_and_then_heard(channel):
+    machine, pump = small(channel)
+    fill(channel, pump)
+    machine.cancel(0.0)
+    pump.perform(0.0)
+    assert ("interrupt", False) in channel.done
+    assert pump.reading
+
+
+def test_answers_that_the_guest_does_not_take_keep_further_calls_from_being_started(channel):
+    machine, pump = small(channel)
+    channel.wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    started, number = 0, 0
+    for _ in range(100):
+        number += 1
+        channel.far.send(frame(id=number, method="bridge", params={"name": "f", "args": []}))
+        for action in turn(pump):
+            started += 1
+            machine.bridge_done(action.key, "x" * 900_000, None, 0.0)
+    pump.perform(0.0)
+    assert number == 100
+    assert started * 900_000 <= machine.budget.limit + 5 * 900_000
+    assert machine.desk.under_way == 0
+    while started < 100:  # and when it takes them, all are served
+        with suppress(BlockingIOError):
+            channel.far.recv(1 << 20)
+        for action in turn(pump):
+            started += 1
+            machine.bridge_done(action.key, "y", None, 0.0)
+    assert machine.finished is None

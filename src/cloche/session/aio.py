@@ -280,7 +280,9 @@ class AsyncDriver:
                 error = exc
             finally:
                 del self._scopes[key]
-        if not scope.cancelled_caught:
+        if scope.cancelled_caught:
+            guest.machine.desk.returned(key)
+        else:
             guest.machine.bridge_done(key, value, error, clock())
             self._wake()
 
@@ -316,6 +318,8 @@ class AsyncDriver:
                 group.start_soon(self._await, key, value, owner)
             elif owner is guest:
                 guest.machine.bridge_done(key, value, error, now)
+            else:
+                owner.machine.desk.returned(key)
 
 
 async def _in_passing_thread(action: Callable[[], object]) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.session.actions import AbandonBridge, Action, CallBridge, Send
+from cloche.session.budget import PER_CALL, PER_THREAD, Budget
 from cloche.session.frames import encode_frame
-from cloche_guest.values import BatchFailure, TooLarge, decode, encode
+from cloche_guest.values import BatchFailure, TooLarge, decode, encode_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -28,8 +29,10 @@ class _Request:
 
     guest_id: int
     batch: bool
-    answers: list[Any]
+    answers: list[Any]  # as they will cross the wall
     missing: int
+    room: int
+    """Bytes that the answers which are still to come may have."""
     keys: list[int] = field(default_factory=list)
 
 
@@ -38,6 +41,7 @@ class _Item:
     request: _Request
     index: int
     call: CallBridge
+    cost: int
     deadline: float | None = None  # set when it is under way
 
 
@@ -50,13 +54,16 @@ class BridgeDesk:
         known: Collection[str],
         actions: list[Action],
         answered: Callable[[CallBridge, Any, BaseException | None], object] = lambda *_: None,
+        budget: Budget | None = None,
     ) -> None:
-        """`answered` is told what came of each call."""
+        """`answered` is told what came of each call; `budget` counts what the calls hold in memory."""
         self._policy = policy
         self._known = known
         self._actions = actions
         self._answered = answered
+        self._budget = Budget(policy.value_max_bytes) if budget is None else budget
         self._items: dict[int, _Item] = {}
+        self._given_up: dict[int, int] = {}  # functions that were abandoned and have not returned, and what they hold
         self._waiting: deque[int] = deque()
         self._running = 0
         self._next_key = 0
@@ -76,8 +83,11 @@ class BridgeDesk:
         """A new cell: its own count."""
         self.calls = 0
 
-    def request(self, guest_id: Any, params: Any, now: float, *, refusal: str | None = None) -> None:
-        """The guest calls a host function. Every request is answered; with a `refusal`, by that."""
+    def request(self, guest_id: Any, params: Any, now: float, *, cost: int = 0, refusal: str | None = None) -> None:
+        """The guest calls a host function, with arguments that take `cost` bytes of memory.
+
+        Every request is answered; with a `refusal`, by that.
+        """
         if type(guest_id) is not int:
             return
         if refusal is not None:
@@ -100,33 +110,55 @@ class BridgeDesk:
                 guest_id, BRIDGE_FAILED, f"the limit of {limit} host calls in one cell is reached", "RuntimeError"
             )
             return
+        if self._budget.given_up_too_much:
+            held = self._budget.given_up.bytes
+            why = f"host functions that were given up and have not returned hold {held} bytes of memory"
+            self._refuse(guest_id, BRIDGE_FAILED, why, "RuntimeError")
+            return
         self.calls += len(items)
-        request = _Request(guest_id, batch, [None] * len(items), len(items))
+        request = _Request(guest_id, batch, [None] * len(items), len(items), self._policy.value_max_bytes)
         for index, args in enumerate(items):
             self._next_key += 1
             key = self._next_key
             request.keys.append(key)
-            self._items[key] = _Item(request, index, CallBridge(key, name, args, kwargs))
+            item = _Item(request, index, CallBridge(key, name, args, kwargs), PER_CALL + cost // len(items))
+            self._items[key] = item
+            self._budget.calls += item.cost
             self._waiting.append(key)
         if not items:
             self._answer(request)
-        self._start_waiting(now)
+        self.start_waiting(now)
 
     def done(self, key: int, value: Any, error: BaseException | None, now: float) -> None:
         """A host function returned or raised."""
         item = self._items.pop(key, None)
         if item is None:
-            return  # abandoned meanwhile
+            self.returned(key)  # abandoned meanwhile
+            return
+        self._budget.calls -= item.cost
         if item.deadline is not None:
             self._running -= 1
         self._settle(item, value, error)
-        self._start_waiting(now)
+        self.start_waiting(now)
+
+    def returned(self, key: int) -> None:
+        """A host function that had been given up has come to its end."""
+        self._budget.given_up.bytes -= self._given_up.pop(key, 0)
+
+    def _give_up(self, key: int, item: _Item) -> None:
+        """Nobody waits for this call any more. While its function runs, its arguments are in memory."""
+        self._actions.append(AbandonBridge(key))
+        if item.deadline is not None:
+            self._given_up[key] = item.cost + PER_THREAD
+            self._budget.given_up.bytes += item.cost + PER_THREAD
 
     def expire(self, now: float) -> None:
         """Give up the calls whose time is over."""
-        late = [key for key, item in self._items.items() if item.deadline is not None and now >= item.deadline]
-        for key in late:
-            self._actions.append(AbandonBridge(key))
+        late = [(key, item) for key, item in self._items.items() if item.deadline is not None and now >= item.deadline]
+        for key, item in late:
+            if key not in self._items:
+                continue  # given up with the rest of its batch
+            self._give_up(key, item)
             limit = self._policy.bridge_timeout_ms
             self.done(key, None, TimeoutError(f"no answer within {limit} ms"), now)
 
@@ -140,8 +172,9 @@ class BridgeDesk:
         self._items.clear()
         self._waiting.clear()
         self._running = 0
-        for key, _ in items:
-            self._actions.append(AbandonBridge(key))
+        for key, item in items:
+            self._budget.calls -= item.cost
+            self._give_up(key, item)
         for request in {id(item.request): item.request for _, item in items}.values():
             self._refuse(request.guest_id, BRIDGE_FAILED, why, "Abandoned")
 
@@ -160,8 +193,9 @@ class BridgeDesk:
             raise ValueError("a batch needs a list of argument lists")
         return _BATCHES[name], items, kwargs, True
 
-    def _start_waiting(self, now: float) -> None:
-        while self._waiting and self._running < self._policy.max_concurrent:
+    def start_waiting(self, now: float) -> None:
+        """Have as many functions run as may run at once; none while the guest does not take its answers."""
+        while self._waiting and self._running < self._policy.max_concurrent and self._budget.takes_calls:
             item = self._items.get(self._waiting.popleft())
             if item is not None:
                 limit = self._policy.bridge_timeout_ms
@@ -178,18 +212,28 @@ class BridgeDesk:
                 self._refuse(request.guest_id, BRIDGE_FAILED, text, type(error).__name__)
                 return
             value = BatchFailure(f"[Error: {text}]")
-        request.answers[item.index] = value
+        try:
+            request.answers[item.index], request.room = encode_within(value, request.room)
+        except TooLarge as exc:
+            self._drop_rest(request)
+            self._refuse(request.guest_id, BRIDGE_FAILED, f"the answer cannot cross the wall: {exc}", "ValueError")
+            return
         request.missing -= 1
         if not request.missing:
             self._answer(request)
 
+    def _drop_rest(self, request: _Request) -> None:
+        """The other calls of a batch that cannot be answered any more."""
+        for key in request.keys:
+            item = self._items.pop(key, None)
+            if item is not None:
+                self._budget.calls -= item.cost
+                if item.deadline is not None:
+                    self._running -= 1
+                self._give_up(key, item)
+
     def _answer(self, request: _Request) -> None:
-        answer = request.answers if request.batch else request.answers[0]
-        try:
-            result = encode(answer, self._policy.value_max_bytes)
-        except TooLarge as exc:
-            self._refuse(request.guest_id, BRIDGE_FAILED, f"the answer cannot cross the wall: {exc}", "ValueError")
-            return
+        result = request.answers if request.batch else request.answers[0]
         self._actions.append(Send(encode_frame({"jsonrpc": "2.0", "id": request.guest_id, "result": result})))
 
     def _refuse(self, guest_id: int, code: int, message: str, kind: str) -> None:

@@ -252,12 +252,15 @@ class CallLoop:
         if leading:
             self._calling_since = None
         if self._session.guest is not guest:
-            return  # ended meanwhile
+            guest.machine.desk.returned(key)  # the guest ended meanwhile
+            return
         now = clock()
+        was_reading = guest.pump.reading
         guest.machine.bridge_done(key, value, error, now)
         if leading:
             return
         for call in self._carry_out(guest.pump.perform(now)):
             threads.run(functools.partial(self._answer_alone, call))
-        if guest.pump.writing:  # a long answer: whoever waits must see to the rest
+        if guest.pump.writing or guest.pump.reading is not was_reading or guest.machine.finished is not None:
+            # a long answer, or more that the guest may send: the thread that waits must see to it
             self._bell.ring()

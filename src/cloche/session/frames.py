@@ -6,12 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError
+from cloche.session.json_cost import decoded_cost
 from cloche.session.replies import word
+from cloche_guest.values import COST_PER_BYTE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Frame = tuple[dict[str, Any], bytes | bytearray | None]
+
+UNWEIGHED = 1 << 16
+"""Lines up to this size are decoded whatever they hold."""
+SHORT = 1 << 10
+"""Lines up to this size are not looked at to know what they cost: it takes longer than to decode them."""
+COST_AT_MOST = 64
+"""Bytes of memory for a byte of JSON."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _decode = json.JSONDecoder().raw_decode
@@ -23,23 +32,67 @@ def encode_frame(message: dict[str, Any]) -> bytes:
 
 
 class FrameReader:
-    """Cuts a byte stream into frames, within bounds."""
+    """Cuts a byte stream into frames, within bounds.
 
-    def __init__(self, max_frame: int, max_attachment: int, who: str = "the guest") -> None:
+    A line longer than a few pages is decoded only if that costs at most `max_cost` bytes of memory and `admits` says
+    that there is room; until then it waits, and what comes after it too (`blocked`).
+    """
+
+    def __init__(
+        self,
+        max_frame: int,
+        max_attachment: int,
+        who: str = "the guest",
+        *,
+        max_cost: int | None = None,
+        admits: Callable[[int, bytes | bytearray], bool] = lambda _cost, _line: True,
+    ) -> None:
         self._who = who
         self._max_frame = max_frame
+        self._max_cost = max_frame * COST_PER_BYTE if max_cost is None else max_cost
+        self._admits = admits
         self.max_attachment = max_attachment
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._line = bytearray()
         self._open: tuple[dict[str, Any], bytearray, int] | None = None
+        self._waiting: tuple[bytes | bytearray, int] | None = None
+        self._rest = b""
+        self._last: bytes | bytearray = b""
+        self._cost: int | None = None
 
     @property
     def held(self) -> int:
-        """Bytes of a frame whose end has not come yet."""
-        return self._size + (0 if self._open is None else len(self._open[1]))
+        """Bytes of frames whose end has not come yet, or that wait to be decoded."""
+        return self.unread + (0 if self._open is None else len(self._open[1]))
+
+    @property
+    def unread(self) -> int:
+        """The same without attachments, which only come when they were asked for."""
+        return len(self._line) + len(self._rest) + (0 if self._waiting is None else len(self._waiting[0]))
+
+    @property
+    def blocked(self) -> bool:
+        """A whole frame waits for room: feed nothing until there is some."""
+        return self._waiting is not None
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that the frame takes which was given out last."""
+        if self._cost is None:
+            short = len(self._last) <= SHORT
+            self._cost = len(self._last) * COST_AT_MOST if short else decoded_cost(self._last)
+        return self._cost
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Frames that `data` completes. Raises `ProtocolError` for what is none."""
+        if self._waiting is not None:
+            self._rest += data
+            line, cost = self._waiting
+            if not self._admits(cost, line):
+                return
+            self._waiting = None
+            data, self._rest = self._rest, b""
+            if (frame := self._finish(line, cost)) is not None:
+                yield frame
         start, view = 0, memoryview(data)
         while start < len(data):
             if self._open is not None:
@@ -53,32 +106,49 @@ class FrameReader:
                 continue
             end = data.find(b"\n", start)
             if end < 0:
-                self._keep(data[start:])
+                self._keep(view[start:])
                 return
-            line = data[start:end]
-            if self._parts:
-                self._keep(line)
-                line = b"".join(self._parts)
-                self._parts, self._size = [], 0
-            elif len(line) > self._max_frame:
-                self._refuse_size(len(line))
-            start = end + 1
-            message = _parse(line, self._who)
-            announced = message.get("attachment")
-            if announced is None:
-                yield message, None
-            elif type(announced) is not int or not 0 <= announced <= self.max_attachment:
-                raise ProtocolError(f"{self._who} announced an attachment that is not allowed", cause=word(announced))
-            elif announced == 0:
-                yield message, b""
+            if self._line:
+                self._keep(view[start:end])
+                line, self._line = self._line, bytearray()
             else:
-                self._open = (message, bytearray(), announced)
+                line = data[start:end]
+                if len(line) > self._max_frame:
+                    self._refuse_size(len(line))
+            start = end + 1
+            cost = None
+            if len(line) > UNWEIGHED:
+                cost = decoded_cost(line, self._max_cost)
+                if cost > self._max_cost:
+                    raise ProtocolError(
+                        f"{self._who} sent a frame that is too large when it is decoded",
+                        cause=f"{len(line)} bytes that take over {self._max_cost} bytes of memory",
+                    )
+                if not self._admits(cost, line):
+                    self._waiting, self._rest = (line, cost), data[start:]
+                    return
+            if (frame := self._finish(line, cost)) is not None:
+                yield frame
 
-    def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > self._max_frame:
-            self._refuse_size(self._size)
-        self._parts.append(part)
+    def _finish(self, line: bytes | bytearray, cost: int | None) -> Frame | None:
+        """The frame of this line, unless raw bytes are still to come."""
+        self._last, self._cost = (line if cost is None else b""), cost
+        message = _parse(line, self._who, spent=cost is not None)
+        announced = message.get("attachment")
+        if announced is None:
+            return message, None
+        if type(announced) is not int or not 0 <= announced <= self.max_attachment:
+            raise ProtocolError(f"{self._who} announced an attachment that is not allowed", cause=word(announced))
+        if announced == 0:
+            return message, b""
+        self._open = (message, bytearray(), announced)
+        return None
+
+    def _keep(self, part: memoryview) -> None:
+        size = len(self._line) + len(part)
+        if size > self._max_frame:
+            self._refuse_size(size)
+        self._line += part
 
     def _refuse_size(self, size: int) -> None:
         raise ProtocolError(
@@ -86,9 +156,12 @@ class FrameReader:
         )
 
 
-def _parse(line: bytes, who: str) -> dict[str, Any]:
+def _parse(line: bytes | bytearray, who: str, *, spent: bool) -> dict[str, Any]:
+    """The object in a line. `spent`: a long line is let go of as soon as it has been read as text."""
     try:
         text = line.decode("utf-8")
+        if spent and isinstance(line, bytearray):
+            line.clear()
         message, end = _decode(text)
         if end != len(text) and text[end:].strip():
             raise ValueError(f"text after the object at {end}")

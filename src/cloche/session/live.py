@@ -23,6 +23,7 @@ from cloche.errors import (
 )
 from cloche.host.guest_paths import path_text
 from cloche.policy import MOST
+from cloche.session.budget import GivenUpCalls
 from cloche.session.callbacks import Callbacks
 from cloche.session.channel import lacking
 from cloche.session.descriptors import none_left
@@ -81,6 +82,7 @@ class LiveSession:
         self.context: Any = None
         self.requests = Requests(self)
         self.returns = Returns(self)
+        self._given_up = GivenUpCalls()
         self._owner = os.getpid()
         self.make_watch: Callable[[], Watch] = PollWatch
         """How the driver waits; set by it."""
@@ -241,7 +243,7 @@ class LiveSession:
     def attend(self, channel: Channel, *, greeted: bool = False) -> Guest:
         """Drive the guest behind this channel from now on. `greeted`: it knows all that it should."""
         known, ending = self.callbacks.names, self.callbacks.ending
-        machine = Machine(self.policy, known, channel.cpu_seconds, self.bridge_answered, ending)
+        machine = Machine(self.policy, known, channel.cpu_seconds, self.bridge_answered, ending, self._given_up)
         try:
             self.guest = guest = Guest(channel, machine, Pump(channel, machine, self.make_watch()))
         except OSError as exc:

@@ -15,6 +15,7 @@ from cloche.errors import ProtocolError
 from cloche.session import replies
 from cloche.session.actions import Action, CallBridge, Emit, Interrupt, Kill, Send, Stream, TakeFile
 from cloche.session.bridge_desk import BridgeDesk
+from cloche.session.budget import PER_CALL, Budget, GivenUpCalls
 from cloche.session.clock import Clock
 from cloche.session.frames import FrameReader, encode_frame
 from cloche.session.output import OutputSink
@@ -85,6 +86,7 @@ class Machine:
         read_cpu: Callable[[], float | None] = lambda: None,
         answered: Callable[[CallBridge, Any, BaseException | None], object] = lambda *_: None,
         ending: Collection[str] = (),
+        given_up: GivenUpCalls | None = None,
     ) -> None:
         """`answered` is told what came of each bridge call; with the answer of one in `ending` a cell is over."""
         self.actions: list[Action] = []
@@ -92,7 +94,9 @@ class Machine:
         self.finished: Finished | None = None
         self.request_is_out = False
         """Whoever drives the machine says so: from then on the guest has been asked."""
-        self.desk = BridgeDesk(policy, bridges, self.actions, self._call_answered)
+        max_frame = max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK
+        self.budget = Budget(max_frame, given_up=given_up or GivenUpCalls())
+        self.desk = BridgeDesk(policy, bridges, self.actions, self._call_answered, self.budget)
         self._answered = answered
         self._ending = ending
         self.concluded_by: str | None = None
@@ -102,8 +106,7 @@ class Machine:
         self._policy = policy
         self._read_cpu = read_cpu
         self._frames = FrameReader(
-            max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
-            max_attachment=0,
+            max_frame, max_attachment=0, max_cost=self.budget.max_cost, admits=self._has_room_for
         )
         self._next_id = 0
         self._expected: list[tuple[int, str]] = []
@@ -114,7 +117,7 @@ class Machine:
         self._dirty = False  # an interrupt was sent that may still be on its way
         self._live = False
         self._display_room = 0
-        self._held: list[tuple[Any, Any]] = []  # calls that came when no cell was there to serve them for
+        self._held: list[tuple[Any, Any, int]] = []  # calls that came when no cell was there to serve them for
         self.sinks = self._fresh_sinks()
 
     def _fresh_sinks(self) -> dict[Stream, OutputSink]:
@@ -140,8 +143,9 @@ class Machine:
         self._clock = Clock(started, timeout, self._policy.total_timeout_ms / 1000, self._read_cpu)
         self.desk.begin_call()
         held, self._held = self._held, []
-        for number, params in held:
-            self._call_bridge(number, params, now)
+        for number, params, cost in held:
+            self.budget.calls -= cost
+            self._call_bridge(number, params, cost, now)
         if self._dirty:
             # A late signal is handled between requests, where it is ignored, and not in the next cell.
             self._dirty = False
@@ -153,6 +157,7 @@ class Machine:
             self._policy.snapshot_max_bytes + FRAME_SLACK if calls[-1].method in WITH_ATTACHMENT else 0
         )
         self.tick(now)
+        self._take_waiting(now)
 
     def _submit(self, call: Call) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": call.method, "params": call.params}
@@ -184,6 +189,32 @@ class Machine:
 
     # -- input ---------------------------------------------------------------------------------
 
+    @property
+    def takes_input(self) -> bool:
+        """Whether the wire may be read: what the guest has under way is within its budget.
+
+        A cell that is to stop is always heard: its calls are refused, and hold nothing.
+        """
+        if self.phase is not Phase.RUNNING or self.concluded_by is not None:
+            return True
+        return not self._frames.blocked and self.budget.calls + self._frames.unread < self.budget.limit
+
+    def _has_room_for(self, cost: int, line: bytes | bytearray) -> bool:
+        """Whether a long line may be decoded now. A reply is kept by nobody who waits for room."""
+        refused = self.phase in (Phase.ASKED, Phase.KILLED) or self.concluded_by is not None
+        return refused or self.budget.fits(cost) or self._is_reply(line)
+
+    def _is_reply(self, line: bytes | bytearray) -> bool:
+        """Whether it looks like the next reply; what looks like one and is a call as well ends the guest."""
+        return bool(self._expected) and line.startswith(
+            tuple(b'{"jsonrpc":"2.0","id":%d,"%s":' % (self._expected[0][0], key) for key in (b"result", b"error"))
+        )
+
+    def _take_waiting(self, now: float) -> None:
+        """Frames that waited for room, when there may be some."""
+        if self._frames.blocked:
+            self.receive(b"", now)
+
     def receive(self, data: bytes, now: float) -> None:
         """Bytes from the wire."""
         try:
@@ -207,7 +238,13 @@ class Machine:
         if open_ended and self.concluded_by is not None:
             self._concluded_at = now
             self.desk.abandon_all(f"the cell ended with {self.concluded_by}")
-        self._let_clock_run(now)
+        self._take_waiting(now)
+        self._mind_clock(now)
+
+    def answers_taken(self, now: float) -> None:
+        """The guest has read some of its answers: calls that waited for that may start."""
+        self.desk.start_waiting(now)
+        self._mind_clock(now)
 
     def stop_listening(self) -> None:
         """What was written before the cell's last word has been read; the rest is not wanted."""
@@ -231,7 +268,8 @@ class Machine:
         """Time has passed."""
         if self.desk.busy:
             self.desk.expire(now)
-            self._let_clock_run(now)
+            self._take_waiting(now)
+            self._mind_clock(now)
         if self.phase is Phase.RUNNING:
             if self._clock.expired(now):
                 self._ask("timeout", now)
@@ -267,8 +305,11 @@ class Machine:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _let_clock_run(self, now: float) -> None:
-        if not self.desk.busy:
+    def _mind_clock(self, now: float) -> None:
+        """The deadline stands still while a host function runs, and not for calls that wait for their turn."""
+        if self.desk.under_way and self.phase is Phase.RUNNING:
+            self._clock.pause(now)
+        else:
             self._clock.resume(now)
 
     def _ask(self, reason: StopReason, now: float) -> None:
@@ -279,10 +320,13 @@ class Machine:
         self._dirty = True
         self.actions.append(Interrupt(insist=False))
         self.desk.abandon_all("the cell was stopped")
+        self._take_waiting(now)
 
     def _take(self, message: dict[str, Any], attachment: bytes | bytearray | None, now: float) -> None:
         method = message.get("method")
         if method is not None:
+            if "result" in message or "error" in message:
+                raise ProtocolError("the guest sent a frame that is a request and a reply")
             self._take_request(method, message, now)
             return
         number = message.get("id")
@@ -301,7 +345,7 @@ class Machine:
     def _take_request(self, method: Any, message: dict[str, Any], now: float) -> None:
         params = message.get("params")
         if method == "bridge":
-            self._call_bridge(message.get("id"), params, now)
+            self._call_bridge(message.get("id"), params, self._frames.cost, now)
         elif method == "display":
             if len(self.displays) < replies.MAX_DISPLAYS:
                 shown = replies.display(params, self._display_room)
@@ -316,19 +360,19 @@ class Machine:
         else:
             raise ProtocolError("the guest called a method that does not exist", cause=replies.word(method))
 
-    def _call_bridge(self, number: Any, params: Any, now: float) -> None:
+    def _call_bridge(self, number: Any, params: Any, cost: int, now: float) -> None:
         """Between cells nobody runs host functions: what a thread of the guest asks then is kept for the next one."""
         if self.phase is Phase.IDLE:
             if len(self._held) >= MAX_HELD:
                 raise ProtocolError("the guest asks without waiting for answers")
-            self._held.append((number, params))
+            self._held.append((number, params, cost + PER_CALL))
+            self.budget.calls += cost + PER_CALL
             return
         refusal = "the cell was stopped" if self.phase in (Phase.ASKED, Phase.KILLED) else None
         if self.concluded_by is not None:
             refusal = f"the cell ended with {self.concluded_by}"
-        self.desk.request(number, params, now, refusal=refusal)
-        if self.desk.busy:
-            self._clock.pause(now)
+        self.desk.request(number, params, now, cost=cost, refusal=refusal)
+        self._mind_clock(now)
 
     def _finish(self, finished: Finished) -> None:
         finished.stop, finished.concluded_by = self._stop, self.concluded_by

@@ -31,6 +31,8 @@ PATIENCE = 0.002
 SPIN = 0.00015 if (os.cpu_count() or 1) > 1 else 0.0
 """To be woken costs as much as a small cell takes; so a short while is spent looking before sleeping."""
 GIVE_UP = 5.0
+UNREAD_LOOK = 0.1
+"""Seconds between two looks at whether the other end of a wire is still there that is not read for the time being."""
 LONGEST = 1.0
 """A signal that arrives just before poll() does not end it: Ctrl-C is seen a second later then, and not a minute."""
 _yield = getattr(os, "sched_yield", int)
@@ -41,7 +43,7 @@ class Watch(Protocol):
 
     def add(self, descriptor: int, *, patient: bool = False) -> None: ...
     def remove(self, descriptor: int) -> None: ...
-    def want_write(self, descriptor: int, wanted: bool) -> None: ...
+    def want(self, descriptor: int, *, read: bool, write: bool) -> None: ...
     def ready(self, timeout: float | None) -> Iterable[int]: ...
     def close(self) -> None: ...
 
@@ -59,14 +61,18 @@ class PollWatch:
             self._urgent.register(descriptor, select.POLLIN)
 
     def remove(self, descriptor: int) -> None:
-        self._poll.unregister(descriptor)
-        with suppress(KeyError):  # a patient one is not there
-            self._urgent.unregister(descriptor)
+        for poll in (self._poll, self._urgent):
+            with suppress(KeyError):  # a patient one is not urgent, and one of which nothing is wanted is nowhere
+                poll.unregister(descriptor)
 
-    def want_write(self, descriptor: int, wanted: bool) -> None:
-        events = select.POLLIN | (select.POLLOUT if wanted else 0)
-        self._poll.modify(descriptor, events)
-        self._urgent.modify(descriptor, events)
+    def want(self, descriptor: int, *, read: bool, write: bool) -> None:
+        """For an urgent one. Where nothing is wanted it is left out: it would be ready for ever once it is closed."""
+        if not (read or write):
+            self.remove(descriptor)
+            return
+        events = (select.POLLIN if read else 0) | (select.POLLOUT if write else 0)
+        self._poll.register(descriptor, events)
+        self._urgent.register(descriptor, events)
 
     def ready(self, timeout: float | None) -> Iterable[int]:
         # rounded up: waking a moment early would spin until the deadline
@@ -106,16 +112,31 @@ class SelectorWatch:
         self._selector.register(descriptor, selectors.EVENT_READ)
 
     def remove(self, descriptor: int) -> None:
-        self._selector.unregister(descriptor)
+        with suppress(KeyError):  # nothing was wanted of it
+            self._selector.unregister(descriptor)
 
-    def want_write(self, descriptor: int, wanted: bool) -> None:
-        self._selector.modify(descriptor, selectors.EVENT_READ | (selectors.EVENT_WRITE if wanted else 0))
+    def want(self, descriptor: int, *, read: bool, write: bool) -> None:
+        """As for `PollWatch`."""
+        events = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
+        if not events:
+            self.remove(descriptor)
+        elif descriptor in self._selector.get_map():
+            self._selector.modify(descriptor, events)
+        else:
+            self._selector.register(descriptor, events)
 
     def ready(self, timeout: float | None) -> Iterable[int]:
         return [key.fd for key, _ in self._selector.select(timeout)]
 
     def close(self) -> None:
         self._selector.close()
+
+
+def _is_closed(wire: int) -> bool:
+    """Whether the guest has closed its end, though it may have written before that."""
+    look = select.poll()
+    look.register(wire, getattr(select, "POLLRDHUP", 0))
+    return bool(look.poll(0))
 
 
 class Pump:
@@ -128,6 +149,8 @@ class Pump:
         self._wire = channel.wire.fileno()
         self._outgoing: deque[memoryview | Iterator[bytes | memoryview]] = deque()
         self.writing = False
+        self.reading = True
+        """The wire is read. It is not while the guest has more under way than its budget: it waits then."""
         self.refused = False
         """Nobody took what was sent: the guest had ended before."""
         self.meanwhile: Callable[[], None] | None = None
@@ -154,6 +177,7 @@ class Pump:
         while actions:
             action = actions.pop(0)
             if isinstance(action, Send):
+                self.machine.budget.unsent += len(action.data)
                 self._outgoing.append(memoryview(action.data))
                 if action.body is not None:
                     self._outgoing.append(iter(action.body))
@@ -170,11 +194,13 @@ class Pump:
             self._flush()
             if len(self._outgoing) > MAX_UNSENT and self.machine.finished is None:
                 self.machine.break_off(ProtocolError("the guest does not read the answers to its calls"))
-                self._outgoing.clear()
+                self._drop_unsent()
                 self._kill(now)
             if self.meanwhile is not None:
                 later, self.meanwhile = self.meanwhile, None
                 later()
+        if self.reading is not self.machine.takes_input:
+            self._want(read=not self.reading, write=self.writing)
         return left
 
     def _join_small(self) -> None:
@@ -209,25 +235,34 @@ class Pump:
             try:
                 sent = send(head)
             except BlockingIOError:
-                self._want_write(True)
+                self._want(read=self.reading, write=True)
                 return
             except OSError:
                 # The guest is gone; reading will say how. What it did not take may be an answer to a call of its own.
                 self.refused = not self.machine.request_is_out
-                self._outgoing.clear()
+                self._drop_unsent()
                 break
+            self._count_sent(sent)
             if sent < len(head):
                 self._outgoing[0] = head[sent:]
             else:
                 self._outgoing.popleft()
         else:
             self.machine.request_is_out = True
-        self._want_write(False)
+        self._want(read=self.reading, write=False)
 
-    def _want_write(self, wanted: bool) -> None:
-        if wanted != self.writing and self._wire >= 0:
-            self.writing = wanted
-            self.watch.want_write(self._wire, wanted)
+    def _count_sent(self, sent: int) -> None:
+        budget = self.machine.budget
+        budget.unsent = max(0, budget.unsent - sent)  # bodies were not counted
+
+    def _drop_unsent(self) -> None:
+        self._outgoing.clear()
+        self.machine.budget.unsent = 0
+
+    def _want(self, *, read: bool, write: bool) -> None:
+        if (read, write) != (self.reading, self.writing) and self._wire >= 0:
+            self.reading, self.writing = read, write
+            self.watch.want(self._wire, read=read, write=write)
 
     # -- input ---------------------------------------------------------------------------------
 
@@ -238,6 +273,8 @@ class Pump:
                 self._read_wire(now)
             elif descriptor in self._streams:
                 self._read_stream(descriptor)
+        if not self.reading and self._dying_since is None and self._wire >= 0 and _is_closed(self._wire):
+            self._begin_dying(now)
         if self._dying_since is not None:
             self._look_for_end(now)
 
@@ -247,6 +284,8 @@ class Pump:
         if self._dying_since is not None:
             look = now + (0.2 if self._exit_fd is not None and self._kill_sent else 0.005)
             wake = look if wake is None else min(wake, look)
+        elif not self.reading:
+            wake = now + UNREAD_LOOK if wake is None else min(wake, now + UNREAD_LOOK)
         return None if wake is None else max(0.0, wake - now)
 
     def drain(self) -> None:
@@ -261,6 +300,9 @@ class Pump:
     def _read_wire(self, now: float) -> None:
         if self.writing:
             self._flush()
+            self.machine.answers_taken(now)
+        if not self.reading:
+            return
         try:
             data = self.channel.wire.recv(READ_SIZE)
         except BlockingIOError:

@@ -17,7 +17,7 @@ from cloche.session.bridge_desk import BridgeDesk
 from cloche.session.callback_threads import threads
 from cloche.session.clock import Clock, clock
 from cloche_guest.bridges import BridgeError, Bridges
-from cloche_guest.values import decode, encode
+from cloche_guest.values import decode, encode_call
 from cloche_guest.wire import RemoteError
 
 if TYPE_CHECKING:
@@ -174,9 +174,7 @@ class InlineBridges(Bridges):
         failure: BridgeError | None = None
         self._flush()
         try:
-            params = {"name": name, "args": encode(list(args), self.value_limit)}
-            if kwargs:
-                params["kwargs"] = encode(kwargs, self.value_limit)
+            params = {"name": name, **encode_call(args, kwargs, self.value_limit)}
             return decode(self._counter.call("bridge", params))
         except RemoteError as exc:
             data = exc.data if isinstance(exc.data, dict) else {}
