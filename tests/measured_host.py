@@ -5,10 +5,31 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-SPEAK = (Path(__file__).parent / "hostile_cells" / "before" / "forge.py").read_text("utf-8")
+SPEAK = """
+import os, socket, stat
+
+def wires():
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                with socket.socket(fileno=os.dup(int(name))) as found:
+                    if found.type == socket.SOCK_STREAM:
+                        yield int(name)
+        except OSError:
+            pass
+    if os.path.exists("/dev/wire"):  # where it is a device
+        yield os.open("/dev/wire", os.O_RDWR)
+
+wire, *_ = wires()
+
+def say(data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(wire, view) :]
+
+"""
 """With this before it, a cell can `say()` any bytes to the host."""
 
 _HOST = '''
@@ -34,7 +55,7 @@ with create_sandbox(backend=given["backend"], tools={"slow": slow}, policy=polic
     before = peak()
     result = sandbox.execute(given["code"])
     print(json.dumps({"outcome": result.outcome, "value": result.value, "error": result.error,
-                      "calls": result.metrics.bridge_calls, "grown": peak() - before}))
+                      "calls": result.usage.bridge_calls, "grown": peak() - before}))
 '''
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.measured_host import SPEAK, run_measured
 
 MIB = 1 << 20
-FORGED = SPEAK + '''
+FORGED = (
+    SPEAK
+    + """
 head = b'{"jsonrpc":"2.0","id":%d,"method":"bridge","params":{"name":"slow","args":["'
 for number in range(NUMBER):
     say(head % (1000 + number) + b"x" * SIZE + b'"]}}\\n')
-'''
-THREADS = '''
+"""
+)
+THREADS = """
 import threading
 text = "x" * (SIZE - 1000)
 answers = []
@@ -21,11 +26,15 @@ for thread in threads:
 for thread in threads:
     thread.join()
 len(answers)
-'''
-NESTED = SPEAK + '''
-say(b'{"jsonrpc":"2.0","id":1,"method":"bridge","params":{"name":"slow","args":[' + PART * (SIZE // len(PART)) + b"0]}}\\n")
-'''
-SMALL = {"value_max_bytes": 2 * MIB, "display_max_bytes": 2 * MIB, "processes": 200}
+"""
+NESTED = (
+    SPEAK
+    + """
+head = b'{"jsonrpc":"2.0","id":1,"method":"bridge","params":{"name":"slow","args":['
+say(head + PART * (SIZE // len(PART)) + b"0]}}\\n")
+"""
+)
+SMALL: dict[str, Any] = {"value_max_bytes": 2 * MIB, "display_max_bytes": 2 * MIB, "processes": 200}
 """With these, 12 MiB may be under way."""
 
 

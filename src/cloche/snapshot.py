@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import SnapshotError
+from cloche.json_cost import loads
 from cloche_guest.pieces import digests
 
 if TYPE_CHECKING:
@@ -219,8 +220,6 @@ def _digest_all(pieces: list[SnapshotPiece]) -> None:
 
 
 def _read(data: memoryview) -> dict[str, Any]:
-    import json
-
     magic, version, size = _HEAD.unpack_from(data)
     if magic != _MAGIC:
         raise ValueError("they do not begin as one")
@@ -232,13 +231,13 @@ def _read(data: memoryview) -> dict[str, Any]:
     text = bytes(data[at : at + size])
     if _sha256(text).digest() != bytes(data[_HEAD.size : at]):
         raise ValueError("its head is damaged")
-    head = json.loads(text)
+    head = loads(text)
     at += size
     pieces: list[SnapshotPiece] = []
     for length, digest in head["pieces"]:
         pieces.append(SnapshotPiece(data[at : at + length]))
         at += length
-        if len(pieces[-1]) != length or type(digest) is not str:
+        if len(pieces[-1]) != length or type(digest) is not str or len(digest) != 64:
             raise ValueError("it was cut off")
     if at != len(data):
         raise ValueError("something follows it")

@@ -18,6 +18,8 @@ CUT, CUT_JSON = "\0cut", b'"\\u0000cut"'
 STATE_NAMES = (b',"state":"', b', "state": "')
 LONGEST_LINE = 4096
 """Outside of frames. What is longer is noise, and forgotten as it comes."""
+PIECE = 4096
+"""Pieces are joined up to this size: one that is a byte long takes as much memory as forty bytes."""
 
 
 class FrameTooLarge(ValueError):
@@ -107,8 +109,9 @@ class DelimitedReader:
             frame, self._frame, self._size = self._frame, None, 0
             return True, frame
         if self._frame:
-            self._frame.append(b"\n")
-        self._frame += line
+            _append(self._frame, b"\n")
+        for part in line:
+            _append(self._frame, part)
         return None
 
     def _keep(self, part: bytes) -> None:
@@ -118,4 +121,11 @@ class DelimitedReader:
         if self._frame is None and self._size > LONGEST_LINE:
             self._parts, self._noise = [], True
         else:
-            self._parts.append(part)
+            _append(self._parts, part)
+
+
+def _append(pieces: list[bytes], part: bytes) -> None:
+    if pieces and len(pieces[-1]) + len(part) <= PIECE:
+        pieces[-1] += part
+    else:
+        pieces.append(part)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 from tests.daemon.foreign_client import ForeignClient, Refused, enter
 
 from cloche.backends.daemon.places import Places
 from cloche.conformance.waiting import wait_until
+from cloche.daemon.connection import Connection
+from cloche.daemon.doors import SocketDoor
+from cloche.daemon.server import Daemon
 
 
 def ended(client: ForeignClient) -> bool:
@@ -250,6 +256,46 @@ def test_a_client_that_does_not_read_stalls_nobody_else(house: Places) -> None:
         other = quick.call("session.open")["session"]
         for _ in range(5):
             assert quick.call("session.execute", session=other, code="6 * 7")["value"] == "42"
+
+
+def test_a_client_that_fills_the_daemon_is_shown_out_and_not_its_neighbour(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("cloche.daemon.connection.MOST_HELD", 1 << 20)
+
+    async def meet(folder: Path) -> tuple[bytes, bytes]:
+        daemon = Daemon(Places(folder / "daemon.sock"))
+        door = await SocketDoor.make(folder / "daemon.sock")
+        ends = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        async with anyio.create_task_group() as group:
+            for end in ends:
+                end.connect(str(folder / "daemon.sock"))
+                end.setblocking(False)
+                group.start_soon(Connection(daemon, await door.accept()).serve)
+                end.send(b'{"jsonrpc":"2.0","id":1,"method":"auth","params":{"token":"%s"}}\n' % daemon.token.encode())
+                await anyio.wait_readable(end)
+                end.recv(1 << 16)
+            hog, neighbour = ends
+            hog.send(b'{"jsonrpc":"2.0","id":2,"method":"ping","attachment":2000000}\n')
+            while daemon.held < 900_000:
+                await anyio.wait_writable(hog)
+                hog.send(b"x" * 50_000)
+                await anyio.lowlevel.checkpoint()
+            neighbour.send(b'{"jsonrpc":"2.0","id":2,"method":"ping","attachment":200000}\n')
+            said = []
+            for left in range(200_000, 0, -50_000):
+                await anyio.wait_writable(neighbour)
+                neighbour.send(b"x" * min(left, 50_000))
+            for end in ends:
+                await anyio.wait_readable(end)
+                said.append(end.recv(1 << 16))
+                end.close()
+        await door.aclose()
+        return said[0], said[1]
+
+    told, answered = anyio.run(meet, tmp_path)
+    assert b"the daemon holds as much as it can" in told
+    assert b'"result"' in answered
 
 
 def test_several_threads_of_one_process_share_a_connection(house: Places) -> None:

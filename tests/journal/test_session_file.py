@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def zipped(parts: dict[str, bytes], **options: Any) -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, **options) as archive:
         for name, data in parts.items():
-            archive.writestr(name, data)
+            archive.writestr(name, data, zipfile.ZIP_STORED if len(data) > 1 << 20 else zipfile.ZIP_DEFLATED)
     return target.getvalue()
 
 
@@ -128,22 +129,22 @@ def test_parts_that_are_not_listed_are_refused(recorded: SessionFile) -> None:
 
 
 def test_a_part_that_gives_more_than_it_claims_is_stopped(recorded: SessionFile) -> None:
-    """A gigabyte of zeros in a megabyte, said to be small."""
+    """A megabyte of zeros in a kilobyte, said to be small."""
 
     def swell(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
-        parts["state.bin"] = bytes(64 << 20)
+        parts["state.bin"] = bytes(1 << 20)
         manifest["lies"] = {"state.bin": {"size": 1000, "sha256": "0" * 64}}
 
-    refuse(altered(recorded, swell), "claims 67108864 bytes; 1000 is the most")
+    refuse(altered(recorded, swell), "claims 1048576 bytes; 1000 is the most")
 
 
 def test_a_part_whose_size_lies_in_the_zip_too_is_stopped(recorded: SessionFile) -> None:
     def swell(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
-        parts["state.bin"] = bytes(8 << 20)
+        parts["state.bin"] = bytes(999_999)
         manifest["lies"] = {"state.bin": {"size": 1000, "sha256": "0" * 64}}
 
     data = altered(recorded, swell)
-    refuse(data.replace(struct.pack("<L", 8 << 20), struct.pack("<L", 1000)), "not a whole")
+    refuse(data.replace(struct.pack("<L", 999_999), struct.pack("<L", 1000)), "not a whole")
 
 
 def test_a_journal_of_a_gigabyte_is_not_unpacked(recorded: SessionFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +156,33 @@ def test_a_journal_of_a_gigabyte_is_not_unpacked(recorded: SessionFile, monkeypa
 @pytest.mark.parametrize("line", [b'{"kind": "undo"}\n' * 200_001, b'{"kind": [' + b"[]," * 5_000_000 + b"0]}"])
 def test_a_small_file_that_would_fill_the_memory_is_refused(recorded: SessionFile, line: bytes) -> None:
     data = altered(recorded, lambda manifest, parts: parts.update({"journal.jsonl": line}))
-    assert len(data) < 200_000
     refuse(data, "longer than any")
+
+
+@pytest.mark.parametrize("number", [1, 100])
+def test_a_small_file_does_not_load_as_a_large_session(recorded: SessionFile, number: int) -> None:
+    """A hundred megabytes of zeros in a hundred kilobytes, in one part, or in parts of which each is allowed."""
+    zeros = bytes((100 << 20) // number)
+    data = packed({f"inputs/{place}": zeros for place in range(number)})
+    assert len(data) < 200_000
+    refuse(data, "would take 104857600 bytes when it is unpacked; ")
+
+
+def test_a_session_of_many_small_files_is_still_read(recorded: SessionFile) -> None:
+    """What cannot be compressed within the bounds is stored as it is."""
+    files = {f"{number}.txt": bytes(1 << 20) for number in range(70)}
+    summary = replace(recorded.summary, artifacts={name: len(data) for name, data in files.items()})
+    data = replace(recorded, summary=summary, artifacts=files).to_bytes()
+    assert SessionFile.from_bytes(data).artifacts == files
+
+
+def packed(parts: dict[str, bytes]) -> bytes:
+    """All of them compressed."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return target.getvalue()
 
 
 def test_a_journal_that_could_not_be_read_is_not_written(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloche.errors import ProtocolError
+from cloche.executor.process import parse_frame
 from cloche_guest.plain_json import dumps
 from cloche_guest.repl_frames import (
     CUT,
@@ -106,3 +109,30 @@ def test_a_large_state_is_cut_out_and_one_with_escapes_is_not() -> None:
 def test_what_is_base64_in_pieces_is_what_is_base64_as_a_whole(parts: list[bytes]) -> None:
     form = rb"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?"
     assert is_base64(*parts) == (re.fullmatch(form, b"".join(parts)) is not None)
+
+
+def test_a_frame_of_nothing_but_line_ends_takes_little_more_than_its_bytes() -> None:
+    reader = DelimitedReader(RESPONSE, limit=1 << 21)
+    tracemalloc.start()
+    try:
+        read(reader, [RESPONSE[0] + b"\n", *([b"\n" * 4096] * 250)])
+        assert tracemalloc.get_traced_memory()[0] < 2 * 250 * 4096 + 200_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_frame_that_comes_byte_by_byte_takes_little_more_than_its_bytes() -> None:
+    reader = DelimitedReader(RESPONSE, limit=1 << 21)
+    read(reader, [RESPONSE[0] + b"\n"])
+    tracemalloc.start()
+    try:
+        for _ in range(100_000):
+            read(reader, [b"xy"])
+        assert tracemalloc.get_traced_memory()[0] < 2 * 200_000 + 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_response_of_many_parts_is_refused_before_it_is_decoded() -> None:
+    with pytest.raises(ProtocolError, match="more parts than a response has"):
+        parse_frame([b'{"stdout":[' + b"[]," * 1_000_000 + b"0]}"])

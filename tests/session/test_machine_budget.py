@@ -1,4 +1,4 @@
-"""What a session may have under way towards the host, in bytes: beyond that it waits, and nothing else happens to it."""
+"""What a session may have under way towards the host, in bytes: beyond that it waits, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -99,9 +99,9 @@ def test_a_cell_that_is_to_stop_is_heard_whatever_it_has_under_way():
     bench = make()
     bench.begin()
     bench.receive(*(call(number, 3 * VALUE) for number in (1, 2, 3, 4)))
-    assert not bench.machine.takes_input
+    heard = [bench.machine.takes_input]
     bench.cancel()
-    assert bench.machine.takes_input
+    assert [*heard, bench.machine.takes_input] == [False, True]
     assert bench.machine.budget.calls == 0
     bench.reply(outcome="interrupted")
     assert bench.finished().stop == "cancelled"
@@ -164,6 +164,10 @@ def test_a_batch_whose_answers_are_too_much_is_refused_before_all_have_come():
     assert not bench.machine.desk.busy
 
 
+def stopped(bench: Bench) -> bool:
+    return bench.machine.phase is Phase.ASKED
+
+
 # -- time ------------------------------------------------------------------------------------------
 
 
@@ -174,7 +178,7 @@ def test_a_call_that_merely_waits_does_not_stop_the_deadline():
     bench.receive(call(1, 10))
     assert bench.machine.desk.busy
     bench.pass_time(1.1)
-    assert bench.machine.phase is Phase.ASKED
+    assert stopped(bench)
 
 
 def test_calls_that_wait_for_others_cannot_hold_the_deadline_beyond_the_ceiling():
@@ -182,9 +186,9 @@ def test_calls_that_wait_for_others_cannot_hold_the_deadline_beyond_the_ceiling(
     bench.begin(timeout=1.0)
     bench.receive(*(call(number, 10) for number in range(500)))
     bench.pass_time(4.9)
-    assert bench.machine.phase is Phase.RUNNING
+    assert stopped(bench) is False
     bench.pass_time(0.2)
-    assert bench.machine.phase is Phase.ASKED
+    assert stopped(bench)
 
 
 # -- functions that were given up ------------------------------------------------------------------
@@ -193,7 +197,7 @@ def test_calls_that_wait_for_others_cannot_hold_the_deadline_beyond_the_ceiling(
 def test_functions_that_never_return_cannot_gather_without_end():
     bench = make(bridge_timeout_ms=100, max_bridge_calls=10**6)
     started = 0
-    for _ in range(100):
+    for _ in range(30):
         bench.begin()
         started += len(bridge_calls(bench.receive(*(call(number, VALUE) for number in range(5)))))
         bench.pass_time(0.2)

@@ -27,7 +27,8 @@ PROTOCOL = 1
 MAX_FRAME = 1 << 24
 MAX_ATTACHMENT = 1 << 28
 MOST_HELD = 1 << 29
-"""Bytes of all clients together that the daemon holds for requests under way, and for frames whose end has not come."""
+"""Bytes of all clients together that the daemon holds for requests under way, and for frames whose end has not come.
+When they come to more, the client that holds the most is shown out."""
 FIRST_FRAME = 4096
 """Bytes that a stranger may send."""
 INTRODUCTION = 5.0
@@ -60,7 +61,9 @@ class Connection:
         self._frames = FrameReader(FIRST_FRAME, 0, "the client")
         self._asked: dict[int, tuple[anyio.Event, list[dict[str, Any]]]] = {}
         self._next_id = 0
-        self._held = 0
+        self.held = 0
+        """Bytes that are kept in memory for this client."""
+        self._dismissed = False
         self._group: TaskGroup | None = None
         self.owner = ""
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -75,6 +78,7 @@ class Connection:
             return
         try:
             async with anyio.create_task_group() as self._group:
+                self._daemon.clients.add(self)
                 try:
                     with anyio.fail_after(INTRODUCTION):
                         known = await self._introduce(pid)
@@ -88,7 +92,8 @@ class Connection:
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError):
             pass
         finally:
-            self._hold(-self._held)
+            self._daemon.clients.discard(self)
+            self._hold(-self.held)
             with anyio.CancelScope(shield=True):
                 abrupt = self._lending is not None and self._lending.has_lent
                 await do_all(desk.close for desk in self._desks)
@@ -103,14 +108,24 @@ class Connection:
 
     def _hold(self, more: int) -> None:
         """Count what is kept in memory for this client."""
-        self._held += more
+        self.held += more
         self._daemon.held += more
         if more > 0 and self._daemon.held > MOST_HELD:
-            raise ProtocolError(
-                "the daemon holds as much as it can",
-                cause=f"{MOST_HELD} bytes of all clients",
-                remedy="send less at once",
-            )
+            largest = max(self._daemon.clients, key=lambda client: client.held, default=self)
+            if largest is self:
+                raise _held_too_much()
+            largest.dismiss()
+
+    def dismiss(self) -> None:
+        """Show the client out, since it holds the most of what the daemon can hold."""
+        if self._group is not None and not self._dismissed:
+            self._dismissed = True
+            self._group.start_soon(self._leave)
+
+    async def _leave(self) -> None:
+        assert self._group is not None
+        await self.show_out(BAD_REQUEST, str(_held_too_much()))
+        self._group.cancel_scope.cancel()
 
     async def _introduce(self, pid: int | None) -> bool:
         """The first frame must prove that the client may be here."""
@@ -141,27 +156,29 @@ class Connection:
         while True:
             for message, attachment in self._frames.feed(await self._stream.receive(1 << 16)):
                 self._daemon.touch()
-                self._hold(len(attachment or b"") - unfinished)
+                size = self._frames.cost + len(attachment or b"")
+                self._hold(size - unfinished)
                 unfinished = 0
                 if "method" in message:
                     await self._room.acquire()
-                    self._group.start_soon(self._answer, message, None if attachment is None else bytes(attachment))
+                    body = None if attachment is None else bytes(attachment)
+                    self._group.start_soon(self._answer, message, body, size)
                 else:
-                    self._hold(-len(attachment or b""))
+                    self._hold(-size)
                     self._take_reply(message)
             self._hold(self._frames.held - unfinished)
             unfinished = self._frames.held
 
     # -- what it asks --------------------------------------------------------------------------
 
-    async def _answer(self, message: dict[str, Any], attachment: bytes | None) -> None:
+    async def _answer(self, message: dict[str, Any], attachment: bytes | None, size: int) -> None:
         self._daemon.requests += 1
         try:
             said, descriptors, body = await self._reply(message, attachment)
             if message.get("id") is not None:
                 await self._send({"id": message["id"], **said}, descriptors, body)
         finally:
-            self._hold(-len(attachment or b""))
+            self._hold(-size)
             self._room.release()
             self._daemon.requests -= 1
 
@@ -264,6 +281,12 @@ class Connection:
                 await self._stream.send(data[sent:])
             if body is not None:
                 await self._stream.send(body)
+
+
+def _held_too_much() -> ProtocolError:
+    return ProtocolError(
+        "the daemon holds as much as it can", cause=f"{MOST_HELD} bytes of all clients", remedy="send less at once"
+    )
 
 
 def plain_error(exc: ClocheError) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class Daemon:
         """Under way now."""
         self.held = 0
         """Bytes that are kept in memory for all clients together."""
+        self.clients: set[Connection] = set()
         self._wall: dict[str, Any] = {}
         self._lock: IO[str] | None = None
 

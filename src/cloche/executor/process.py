@@ -25,6 +25,7 @@ from anyio import TASK_STATUS_IGNORED
 from cloche.errors import ProtocolError, SessionLostError, StartError, UnsupportedError
 from cloche.executor.response import CutOut, REPLRequest, REPLResponse, failed, read_response
 from cloche.executor.servers import NotAccepted, Server, timed_out
+from cloche.json_cost import decoded_cost
 from cloche.result import EXIT_CODES
 from cloche_guest.repl_frames import CUT, READY, REQUEST, RESPONSE, DelimitedReader, cut_out_state, enclose, is_base64
 
@@ -39,6 +40,8 @@ CHUNK = 1 << 18
 LARGE = 1 << 20
 RESPONSE_SLACK = 1 << 28
 """Bytes of a response beside its state: two outputs, each byte of which may become six of JSON, and displays."""
+MAX_WIDTH, MAX_STRUCTURE = 4, 1 << 26
+"""Bytes of memory for a byte of text; and for all objects of a response, which has few, beside its texts."""
 TAIL = 4000
 BACKSTOP = 2.0
 """Seconds after our own limit at which the server ends the code itself, should it outlive us."""
@@ -297,15 +300,21 @@ def parse_frame(frame: list[bytes]) -> Any:
     """What a server said. Raises `ProtocolError` for what is no JSON."""
     text, state = cut_out_state(frame)
     try:
-        message = json.loads(text)
+        message = _decoded(text)
         if state is not None and (type(message) is not dict or message.get("state") != CUT):
-            state, message = None, json.loads(b"".join(frame))
+            state, message = None, _decoded(b"".join(frame))
     except (ValueError, RecursionError) as exc:
         raise ProtocolError("the server's response is not JSON", cause=str(exc)[:200]) from None
     frame.clear()  # whoever still has it keeps nothing large alive
     if state is not None:
         message["state"] = CutOut([*state])
     return message
+
+
+def _decoded(text: bytes) -> Any:
+    if decoded_cost(text) > len(text) * MAX_WIDTH + MAX_STRUCTURE:
+        raise ValueError(f"{len(text)} bytes with more parts than a response has")
+    return json.loads(text)
 
 
 async def _perhaps_in_a_thread(large: bool, function: Any, value: Any) -> Any:

@@ -1,8 +1,9 @@
 """A zip file that may come from anybody: written whole or not at all, and read within bounds.
 
-Nothing is ever extracted by the names in it. Sizes are checked before and while something is unpacked, so that a file
-that claims little and gives much is stopped; a central directory that would itself fill the memory is refused before
-it is read.
+Nothing is ever extracted by the names in it. Sizes are checked before and while something is unpacked, one by one and
+all together, so that a file that claims little and gives much is stopped: large parts are never compressed, and all
+compressed ones together may give 64 MiB, or eight times their packed size more. A central directory that would itself
+fill the memory is refused before it is read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 """Of a file: below the sizes for which zip files need another layout."""
 MOST_MEMBERS = 12_000
 
-_COMPRESSED_UP_TO = 1 << 20
+MAX_PACKED_PART = 1 << 20
+"""Bytes of a part that is compressed; larger ones are stored as they are."""
+MAX_UNPACKED = 1 << 26
+MAX_RATIO = 8
+"""All compressed parts together may have `MAX_UNPACKED` bytes, and `MAX_RATIO` more for each byte that they take in the
+file. So a file never gives much more than its own size."""
+
 _DIRECTORY_BYTES = MOST_MEMBERS * 128
 _END = struct.Struct("<4s4H2LH")
 _END_MARK = b"PK\x05\x06"
@@ -40,12 +47,21 @@ def pack(members: dict[str, bytes]) -> bytes:
             remedy="remove large variables or files from the session, and save it again",
         )
     target = io.BytesIO()
+    unpacked = packed = 0
     with zipfile.ZipFile(target, "w") as archive:
         for name, data in members.items():
             info = zipfile.ZipInfo(name, _STAMP)
-            small = len(data) <= _COMPRESSED_UP_TO
+            small = len(data) <= MAX_PACKED_PART and unpacked + len(data) <= _most_unpacked(packed)
             archive.writestr(info, data, zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED, 6)
+            if small:
+                unpacked += len(data)
+                packed += info.compress_size
     return target.getvalue()
+
+
+def _most_unpacked(packed: int) -> int:
+    """Bytes that compressed parts may give which take `packed` bytes in the file."""
+    return MAX_UNPACKED + MAX_RATIO * packed
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -93,6 +109,26 @@ class Container:
             self._members[info.filename] = info
         if sum(info.compress_size for info in self._members.values()) > size:
             raise self.damaged("its parts overlap")
+        self._check_total()
+
+    def _check_total(self) -> None:
+        """One total for all parts, by what they claim; `read` makes sure that none gives more."""
+        members = self._members.values()
+        packed = [info for info in members if info.compress_type == zipfile.ZIP_DEFLATED]
+        self._check_size(sum(info.file_size for info in members), MOST_BYTES)
+        self._check_size(
+            sum(info.file_size for info in packed), _most_unpacked(sum(info.compress_size for info in packed))
+        )
+        for info in packed:
+            self._check_size(info.file_size, MAX_PACKED_PART)
+
+    def _check_size(self, size: int, most: int) -> None:
+        if size > most:
+            raise SessionFileError(
+                f"{self._name} would take {size} bytes when it is unpacked; {most} is the most",
+                cause="large parts of a session file are not compressed; this one was made to fill a memory",
+                remedy="do not trust whoever made it",
+            )
 
     @property
     def names(self) -> frozenset[str]:
@@ -108,7 +144,7 @@ class Container:
             raise self.damaged(f"the part {name!r} claims {info.file_size} bytes; {limit} is the most")
         try:
             with self._archive.open(info) as part:
-                data = part.read(limit + 1)
+                data = part.read(info.file_size + 1)
         except (
             zipfile.BadZipFile,
             zlib.error,

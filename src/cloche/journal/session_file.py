@@ -16,6 +16,7 @@ from typing import IO, Any, TypeVar
 from cloche.errors import SessionFileError
 from cloche.journal.container import MOST_BYTES, MOST_MEMBERS, Container, pack, write_whole
 from cloche.journal.entries import Cell, Event, number, optional, read_event, required, strings
+from cloche.json_cost import COST_ALLOWED, COST_RATIO, decoded_cost, loads
 from cloche.session.operations import GuestVersions
 from cloche.snapshot import Skipped, Snapshot
 
@@ -27,8 +28,6 @@ VERSION = 1
 MANIFEST, JOURNAL, STATE = "manifest.json", "journal.jsonl", "state.bin"
 _MANIFEST_BYTES = 16 << 20
 _JOURNAL_BYTES = 256 << 20
-_MOST_VALUES = 5_000_000
-"""In JSON. Each is much larger in memory than it is in a file, and still more than in a packed one."""
 _MOST_EVENTS = 200_000
 _DEEPEST = 64
 
@@ -91,10 +90,10 @@ class SessionFile:
         """The file."""
         summary = self.summary
         journal = b"".join(json.dumps(event.to_data()).encode() + b"\n" for event in summary.journal)
-        if len(journal) > _JOURNAL_BYTES or _is_too_much(journal, _MOST_EVENTS):
+        if len(journal) > _JOURNAL_BYTES or _is_too_much(journal):
             raise SessionFileError(
                 f"the journal has {len(journal)} bytes in {len(summary.journal)} events; {_JOURNAL_BYTES} in "
-                f"{_MOST_EVENTS} are the most",
+                f"{_MOST_EVENTS} are the most, and fewer where they are lists of lists",
                 remedy="begin another session",
             )
         members = {JOURNAL: journal}
@@ -248,7 +247,7 @@ class _Reader:
 
     def _journal(self, name: str) -> tuple[Event, ...]:
         text = self._part(JOURNAL, _JOURNAL_BYTES)
-        if _is_too_much(text, _MOST_EVENTS):
+        if _is_too_much(text):
             raise self._container.damaged("its journal is longer than any that Cloche writes")
         return tuple(read_event(self._json(line)) for line in text.splitlines())
 
@@ -265,18 +264,22 @@ class _Reader:
         return data
 
     def _json(self, data: bytes) -> Any:
-        if _is_too_much(data, 0):
-            raise self._container.damaged("it has more in it than Cloche writes")
         try:
-            return json.loads(data)
+            return loads(data)
         except (ValueError, RecursionError) as exc:
             raise self._container.damaged(f"it has something else where JSON must be: {exc}") from None
 
 
-def _is_too_much(text: bytes, most_lines: int) -> bool:
-    """Whether JSON would take too much memory when it is read; commas in texts count too, which does not matter."""
-    values = text.count(b",") + text.count(b"[") + text.count(b"{")
-    return values > _MOST_VALUES or (most_lines > 0 and text.count(b"\n") > most_lines)
+def _is_too_much(journal: bytes) -> bool:
+    """Whether a journal would take too much memory when it is read."""
+    if journal.count(b"\n") > _MOST_EVENTS:
+        return True
+    left = len(journal) * COST_RATIO + COST_ALLOWED
+    for line in journal.splitlines():
+        left -= decoded_cost(line, left)
+        if left < 0:
+            return True
+    return False
 
 
 def _variable_data(variable: SavedVariable) -> dict[str, Any]:

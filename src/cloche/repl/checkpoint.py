@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cloche.errors import SnapshotError
+from cloche.json_cost import loads
 from cloche.repl.findings import Finding, Findings
 
 _HEAD = struct.Struct(">4sBQ")
@@ -41,7 +42,7 @@ def unpack(data: bytes, context: str | None) -> tuple[Kept, bytes]:
         magic, version, size = _HEAD.unpack_from(data)
         if (magic, version) != (_MAGIC, _VERSION) or _HEAD.size + size > len(data):
             raise ValueError("not a checkpoint of this version")
-        head = json.loads(data[_HEAD.size : _HEAD.size + size])
+        head = loads(data[_HEAD.size : _HEAD.size + size])
         kept = Kept(
             turns=_count(head["turns"]),
             looks=_count(head["looks"]),

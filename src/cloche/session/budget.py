@@ -28,9 +28,9 @@ class GivenUpCalls:
 class Budget:
     """What one guest has under way. `limit` holds for each direction.
 
-    Towards the host: while `calls` and the frame that is being read come to the limit, the wire is not read. Towards the
-    guest: while `unsent` is above it, no host function is started. A frame that is larger than what is left waits until
-    it is alone; one that is larger than `max_cost` is refused.
+    Towards the host: while `calls` and the frame that is being read come to the limit, the wire is not read. Towards
+    the guest: while `unsent` is above it, no host function is started. A frame that is larger than what is left waits
+    until it is alone; one that is larger than `max_cost` is refused.
     """
 
     max_frame: int

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ProtocolError
-from cloche.session.json_cost import decoded_cost
+from cloche.json_cost import decoded_cost
 from cloche.session.replies import word
 from cloche_guest.values import COST_PER_BYTE
 
@@ -116,19 +116,21 @@ class FrameReader:
                 if len(line) > self._max_frame:
                     self._refuse_size(len(line))
             start = end + 1
-            cost = None
-            if len(line) > UNWEIGHED:
-                cost = decoded_cost(line, self._max_cost)
-                if cost > self._max_cost:
-                    raise ProtocolError(
-                        f"{self._who} sent a frame that is too large when it is decoded",
-                        cause=f"{len(line)} bytes that take over {self._max_cost} bytes of memory",
-                    )
-                if not self._admits(cost, line):
-                    self._waiting, self._rest = (line, cost), data[start:]
-                    return
-            if (frame := self._finish(line, cost)) is not None:
+            weight = None if len(line) <= UNWEIGHED else self._weigh(line)
+            if weight is not None and not self._admits(weight, line):
+                self._waiting, self._rest = (line, weight), data[start:]
+                return
+            if (frame := self._finish(line, weight)) is not None:
                 yield frame
+
+    def _weigh(self, line: bytes | bytearray) -> int:
+        cost = decoded_cost(line, self._max_cost)
+        if cost > self._max_cost:
+            raise ProtocolError(
+                f"{self._who} sent a frame that is too large when it is decoded",
+                cause=f"{len(line)} bytes that take over {self._max_cost} bytes of memory",
+            )
+        return cost
 
     def _finish(self, line: bytes | bytearray, cost: int | None) -> Frame | None:
         """The frame of this line, unless raw bytes are still to come."""

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 MAX_TEXT = 1_000_000
 MAX_DISPLAYS = 200
+MAX_FORMS = 50
+"""Of one display: each is the same thing in another format."""
 GUEST_OUTCOMES = frozenset({"ok", "error", "memory", "exited", "interrupted"})
 _BINARY_MIME = ("image/png", "image/jpeg")
 
@@ -77,7 +79,10 @@ def display(params: Any, room: int) -> tuple[Display, int] | None:
     """A display notification and its size; None when it does not fit."""
     bundle: dict[str, str | bytes] = {}
     size = 0
-    for mime, payload in field(params, "data", dict, {}).items():
+    data = field(params, "data", dict, {})
+    if len(data) > MAX_FORMS:
+        raise ProtocolError("the guest sent a display of too many formats")
+    for mime, payload in data.items():
         if type(payload) is not str or len(mime) > 100:
             raise ProtocolError("the guest sent a display that is not text")
         size += len(payload)

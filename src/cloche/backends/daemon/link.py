@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_FRAME = 1 << 24
 MAX_ATTACHMENT = 1 << 28
+MAX_DESCRIPTORS = 64
+"""Of one answer, several times over."""
 STARTING = 0.05
 """Seconds between two looks at whether a daemon that is being started has come up."""
 GONE = "the daemon is gone"
@@ -102,6 +104,8 @@ class Link:
             except OSError as exc:
                 self._lose(str(exc))
             self._descriptors += found
+            if len(self._descriptors) > MAX_DESCRIPTORS:
+                self._lose("it sent descriptors that nobody asked for")
             if not data:
                 self._lose("it closed the connection")
             try:

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloche.errors import ProtocolError
+from cloche.json_cost import decoded_cost
 from cloche.session.frames import COST_AT_MOST, FrameReader, encode_frame
-from cloche.session.json_cost import decoded_cost
 from cloche_guest.values import COST_PER_BYTE, TooLarge, decode, encode
 
 MANY = 20_000

@@ -8,10 +8,14 @@ texts and sets take up to as much again for a moment.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from cloche_guest.values import A_DICT, A_HASHED_ITEM, A_LIST, A_TEXT, AN_ITEM
 
+COST_ALLOWED, COST_RATIO = 1 << 24, 16
+"""Bytes of memory that data of a stranger may take at least, and for each of its bytes."""
 _CHUNK = 1 << 18
 _FEW_ITEMS = 1 << 13
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'[{,:"'))
@@ -38,6 +42,14 @@ def decoded_cost(line: bytes | bytearray, limit: int | None = None) -> int:
         items += outside.count(b",") + outside.count(b":")
         inside ^= (len(pieces) - 1) & 1
     return cost + items * (A_HASHED_ITEM if items < _FEW_ITEMS or _has_sets(line) else AN_ITEM)
+
+
+def loads(data: bytes | bytearray) -> Any:
+    """As `json.loads`, for data of a stranger: ValueError where it would take far more memory than it has bytes."""
+    limit = len(data) * COST_RATIO + COST_ALLOWED
+    if decoded_cost(data, limit) > limit:
+        raise ValueError(f"its {len(data)} bytes would take more than {limit} bytes of memory")
+    return json.loads(data)
 
 
 def _width(line: bytes | bytearray, *, escapes: bool) -> int:
