@@ -27,12 +27,12 @@ BUILT = SOURCES / "built"
 PLATFORM = "linux_x86_64"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-fstack-protector-strong"]
 LIBRARY = (
-    "libcloche-jail-5.so",
+    "libcloche-jail-6.so",
     ["step.c", "mounts.c", "confine.c", "heap.c", "library.c"],
     [["-shared", "-fPIC"]],
 )
 PROGRAM = (
-    "cloche-jail-5",
+    "cloche-jail-6",
     [
         "step.c",
         "packet.c",

@@ -139,7 +139,7 @@ class LendingDesk:
         descriptors = [ends.wire.fileno(), ends.stdout, ends.stderr, *handles, *gauges.values()]
         self._channels[number] = _Lent(lease, channel)
         self._pool.metrics["lent"] += 1
-        uid, gid = channel.seat.broker.user
+        uid, gid = channel.seat.user
         said = {
             "channel": number, "lease": lease.id, "pid": channel.pid, "isolation": channel.isolation.name,
             "layers": list(channel.layers), "greeting": dict(channel.greeting), "root": str(workspace.root),

@@ -82,10 +82,13 @@ class ConfinedZygote(Zygote):
             os.environ.update(kept)
 
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
-        if request.get("again"):
-            self._pass_on(request, descriptors)
-        else:
-            self._seat(request, descriptors)
+        try:
+            if request.get("again"):
+                self._pass_on(request, descriptors)
+            else:
+                self._seat(request, descriptors)
+        except OSError as exc:  # what one request lacks must not end the others
+            messages.send(self._host, {"failed": request["id"], "error": str(exc)})
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -105,12 +108,9 @@ class ConfinedZygote(Zygote):
         own = len(descriptors) - request.get("groups", 0)
         seat = own - 2  # its keeper's handle, then that of its workspace
         line = self._lines.get(pid_of(descriptors[seat]))
-        try:
-            if line is None:
-                raise OSError(3, "the session's keeper is gone")
-            messages.send(line, request, descriptors[:seat] + descriptors[own:])
-        except OSError as exc:
-            messages.send(self._host, {"failed": request["id"], "error": str(exc)})
+        if line is None:
+            raise OSError(3, "the session's keeper is gone")
+        messages.send(line, request, descriptors[:seat] + descriptors[own:])
 
     def _reap(self, pidfd: int) -> None:
         """A keeper has ended. One that was killed leaves its worker's group to us."""

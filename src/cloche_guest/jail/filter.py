@@ -46,10 +46,12 @@ _SOCKET_OPTIONS = (2, 6, 7, 8, 9, 10, 13, 15, 16, 18, 19, 20, 21, 29, 42, 66, 67
 """Buffers, time-outs, credentials and what programs set out of habit. Not: programs that filter packets."""
 _SOL_SOCKET = 1
 _FADV_DONTNEED = 4
+_MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWSDOWN, _MAP_HUGETLB = 0x1, 0x20, 0x100, 0x40000
+_MFD_HUGETLB, _O_NOTIFICATION_PIPE = 4, 0o200
 _PRCTL_OPTIONS = (1, 2, 3, 15, 16, 23, 38, 39, 0x53564D41)
 """The parent's death signal, names, no_new_privs, names of memory areas; of the rest only what merely reads."""
 
-_X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap 10 mprotect 11 munmap 12 brk
+_X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 10 mprotect 11 munmap 12 brk
 13 rt_sigaction 14 rt_sigprocmask 15 rt_sigreturn 17 pread64 18 pwrite64 19 readv 20 writev 21 access 22 pipe
 23 select 24 sched_yield 25 mremap 26 msync 27 mincore 28 madvise 32 dup 33 dup2 34 pause 35 nanosleep 36 getitimer
 37 alarm 38 setitimer 39 getpid 40 sendfile 42 connect 43 accept 44 sendto 45 recvfrom 46 sendmsg 47 recvmsg
@@ -69,9 +71,9 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 9 mmap
 260 fchownat 261 futimesat 262 newfstatat 263 unlinkat 264 renameat 265 linkat 266 symlinkat 267 readlinkat
 269 faccessat 270 pselect6 271 ppoll 273 set_robust_list 274 get_robust_list 275 splice 276 tee
 280 utimensat 281 epoll_pwait 282 signalfd 283 timerfd_create 284 eventfd 285 fallocate 286 timerfd_settime
-287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 293 pipe2 295 preadv
+287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 295 preadv
 296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 302 prlimit64 307 sendmmsg 309 getcpu 316 renameat2 318 getrandom
-319 memfd_create 322 execveat 324 membarrier 326 copy_file_range 327 preadv2 328 pwritev2 329 pkey_mprotect
+322 execveat 324 membarrier 326 copy_file_range 327 preadv2 328 pwritev2 329 pkey_mprotect
 330 pkey_alloc 331 pkey_free 332 statx 334 rseq 424 pidfd_send_signal 434 pidfd_open 436 close_range 439 faccessat2
 441 epoll_pwait2 449 futex_waitv"""
 
@@ -86,6 +88,9 @@ _X86_64_REFUSED = (
 )  # fmt: skip
 _X86_64_SPECIAL = {
     "open": 2,
+    "mmap": 9,
+    "pipe2": 293,
+    "memfd_create": 319,
     "creat": 85,
     "chmod": 90,
     "fchmod": 91,
@@ -114,15 +119,14 @@ _X32_BIT = 0x40000000
 
 
 def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction]] | None = None) -> bytes:
-    """The program for this architecture. `memfd`: allow memory files (only where a memory group counts them).
+    """The program for this architecture. `memfd`: allow memory files and shared memory without a file (only where a
+    memory group counts them).
 
     `first`: rules by number that come before all others. Each ends in a return.
     """
     if machine != "x86_64":
         raise OSError(ENOSYS, "no system call list for this architecture", machine)
     numbers = {int(number) for number in _X86_64.split()[0::2]}
-    if not memfd:
-        numbers.discard(319)
     program: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _X86_64_AUDIT),
@@ -134,7 +138,7 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
     for number, rule in (first or {}).items():
         program.append((_EQUAL, 0, len(rule), number))
         program.extend(rule)
-    _special_rules(program)
+    _special_rules(program, memfd=memfd)
     for low, high in _ranges(numbers):
         if low == high:
             program += [(_EQUAL, 0, 1, low), (_RETURN, 0, 0, ALLOW)]
@@ -149,7 +153,7 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
     )
 
 
-def _special_rules(program: list[Instruction]) -> None:
+def _special_rules(program: list[Instruction], *, memfd: bool) -> None:
     """Calls that are judged by an argument. Each body ends in a return, so the number stays loaded for the rest."""
     first = _ARGUMENT
     unix_only: list[Instruction] = [
@@ -186,6 +190,10 @@ def _special_rules(program: list[Instruction]) -> None:
         # advice that takes files which others read out of memory; and pages of others' files that are to be written now
         "fadvise64": when(3, _FADV_DONTNEED, nothing, permission()),
         "sync_file_range": nothing,
+        "mmap": _mappings(shared=memfd),
+        "memfd_create": _without_bits(1, _MFD_HUGETLB) if memfd else refusal(ENOSYS),
+        # notification queues are charged to the user, and nobody reads keys here
+        "pipe2": _without_bits(1, _O_NOTIFICATION_PIPE),
         "mknod": _pipes_only(1),
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
@@ -199,13 +207,34 @@ def _special_rules(program: list[Instruction]) -> None:
         program.extend(body)
 
 
-def _without_set_id(argument: int) -> list[Instruction]:
-    """No file with the set-user-id or set-group-id bit: in a folder of the host it would work there."""
+def _without_bits(argument: int, bits: int) -> list[Instruction]:
+    """Any value but with one of these bits."""
     return [
         (_LOAD, 0, 0, _ARGUMENT + 8 * argument),
-        (_ANY_BIT, 0, 1, _SET_ID_BITS),
+        (_ANY_BIT, 0, 1, bits),
         (_RETURN, 0, 0, ERRNO | EPERM),
         (_RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _without_set_id(argument: int) -> list[Instruction]:
+    """No file with the set-user-id or set-group-id bit: in a folder of the host it would work there."""
+    return _without_bits(argument, _SET_ID_BITS)
+
+
+def _mappings(*, shared: bool) -> list[Instruction]:
+    """No pages of the machine's pool of huge ones, which nothing counts, and no stack that grows: the limit on data
+    does not see it. Nor does it see memory that is shared and has no file; `shared`: something else counts that."""
+    rule = _without_bits(3, _MAP_GROWSDOWN | _MAP_HUGETLB)
+    if shared:
+        return rule
+    both = _MAP_SHARED | _MAP_ANONYMOUS
+    return [
+        (_LOAD, 0, 0, _ARGUMENT + 8 * 3),
+        (_AND, 0, 0, both),
+        (_EQUAL, 0, 1, both),
+        (_RETURN, 0, 0, ERRNO | EPERM),
+        *rule,
     ]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import _socket
 import sys
+from time import sleep
 
 from cloche_guest.plain_json import dumps, loads
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MAX_PACKET = 262_144
 MAX_DESCRIPTORS = 40
 _NUMBER = 4  # bytes
+_PASSING = (12, 105, 109)  # ENOMEM, ENOBUFS, ETOOMANYREFS
+_MOMENT, _MOMENTS = 0.002, 50
 _SIGNS = "=#+:"
 _ENCODING = sys.getfilesystemencoding()
 
@@ -40,9 +43,20 @@ def plain_pair() -> tuple[_socket.socket, _socket.socket]:
 
 
 def send(to: _socket.socket, message: Mapping[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
-    """Send one message."""
+    """Send one message. What is passing (no memory, too many descriptors of this user on their way) is waited for."""
     numbers = b"".join(descriptor.to_bytes(_NUMBER, sys.byteorder) for descriptor in descriptors)
-    to.sendmsg([pack(message)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if descriptors else [])
+    data = pack(message)
+    for left in range(_MOMENTS, -1, -1):
+        try:
+            if descriptors:
+                to.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+            else:
+                to.send(data)
+            return
+        except OSError as exc:
+            if exc.errno not in _PASSING or not left:
+                raise
+        sleep(_MOMENT)
 
 
 def receive(source: _socket.socket) -> tuple[dict[str, Any] | None, list[int]]:

@@ -108,12 +108,13 @@ def enter(
     lines: list[int],
     below: bool,
     landlock: bool,
+    user: int,
     limits: list[tuple[int, int]],
     program: bytes,
 ) -> None:
     """All that a worker does before it runs guest code, in one call. See ``native/confine.c``."""
     amounts = _words(8, *(number for limit in limits for number in limit))
-    confinement = _words(4, below, landlock) + _words(
+    confinement = _words(4, below, landlock, user, 0) + _words(
         8, foreign.address_of(amounts), len(limits), len(program) // 8, foreign.address_of(program)
     )
     _check_library(_library.cloche_enter(seat, namespaces, _words(4, *lines), confinement))

@@ -30,7 +30,8 @@ def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) 
     """Go into the seat and give up everything that is not needed there."""
     namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
     below = bool(options.get("below"))  # a branch's seat, which can be branched again
-    syscalls.enter(seat, namespaces, lines, below, bool(options["landlock"]), _limits(options), program)
+    landlock = bool(options["landlock"])
+    syscalls.enter(seat, namespaces, lines, below, landlock, options["user"], _limits(options), program)
 
 
 def arrange_descriptors(lines: list[int]) -> None:

@@ -85,8 +85,13 @@ class Zygote:
             self._fork(message, descriptors)
 
     def _make_template(self, message: dict[str, Any], stream: int) -> None:
-        ours, theirs = messages.pair()
-        pid = self._session.fork()
+        try:
+            ours, theirs = messages.pair()
+            pid = self._session.fork()
+        except OSError:  # no process or descriptor left: sessions are made without it
+            os.close(stream)
+            messages.send(self._host, {"template_gone": message["hold"]})
+            return
         if pid:
             theirs.close()
             os.close(stream)
@@ -124,20 +129,39 @@ class Zygote:
             syscalls.settle_heap()
 
     def _fork(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        """A worker, or why there is none: what one request lacks must not end the others."""
+        try:
+            self._start_worker(request, descriptors)
+        except (OSError, ValueError) as exc:  # no process, no room for descriptors here or on their way
+            messages.send(self._host, {"failed": request["id"], "error": str(exc)})
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _start_worker(self, request: dict[str, Any], descriptors: list[int]) -> None:
         wire, out, err, line, inner, end, seat, workspace, *groups = descriptors
         memfd = bool(request.get("memfd"))
         program = self._filters.get(memfd) or self._filters.setdefault(memfd, worker.make_filter(memfd=memfd))
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
-        pid = self._session.fork()
-        if pid == 0:
-            worker.run(self._session, request, [wire, out, err, line, inner], seat, program, groups)
-        syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
-        pidfd = syscalls.pidfd_open(pid)
+        try:
+            pid = self._session.fork()
+            if pid == 0:
+                worker.run(self._session, request, [wire, out, err, line, inner], seat, program, groups)
+        finally:
+            syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
+        pidfd = -1
+        try:
+            pidfd, end = syscalls.pidfd_open(pid), os.dup(end)
+            messages.send(self._host, {"session": request["id"]}, [pidfd, seat, workspace])
+        except OSError:
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+            if pidfd >= 0:
+                os.close(pidfd)
+            if end not in descriptors:
+                os.close(end)
+            raise
         self._workers[pidfd] = (pid, end)
         self._watch.register(pidfd, select.POLLIN)
-        messages.send(self._host, {"session": request["id"]}, [pidfd, seat, workspace])
-        for descriptor in (wire, out, err, line, inner, seat, workspace, *groups):
-            os.close(descriptor)
 
     def _reap(self, pidfd: int) -> None:
         """A worker has ended: take it off the list of processes (its namespace waits for that) and say how it ended."""

@@ -182,7 +182,7 @@ class _SavedFiles:
         self._open: list[int] = []
         if seat is None:
             return
-        store, private = seat.ask({"store": True, **quota})
+        store, private = seat.ask({"store": True, **quota, "user": seat.inside_user})
         self._open = [store, private]
         self._pairs: list[tuple[TreeCopy, int, int]] = []
         with seat.workspace.acting():

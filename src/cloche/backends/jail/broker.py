@@ -90,6 +90,9 @@ class Broker:
         self._make_locks()
         self._launch = take_launch(interpreter, self.preload, confined=mode is Mode.CONFINED)
         self.user = self._launch.user
+        """Of its own processes."""
+        self.own_users = self._launch.own_users
+        """Whether each session has a user of its own."""
         self.trees_under_tmp = _outermost([path for path in self._launch.trees if path.startswith("/tmp/")])
         self._line, self._folders = self._launch.line, self._launch.folders
         self.meter = upkeep.meter()  # while the process comes up
@@ -118,8 +121,10 @@ class Broker:
                 messages.send(self._line, {**options, "id": ticket.number, "again": again}, descriptors)
         except ConnectionError:
             self.look(0)  # it is gone, and may have said why
-        except OSError as exc:
-            self._fail(f"the jail cannot be asked: {exc}")
+        except OSError as exc:  # no room for the descriptors, or no memory: of this request alone
+            with self._state:
+                self._tickets.pop(ticket.number, None)
+            ticket.error, ticket.arrived = f"the jail could not be asked: {exc}", True
         return ticket
 
     def tell(self, message: dict[str, Any], descriptors: list[int]) -> bool:
@@ -144,13 +149,14 @@ class Broker:
                 remedy="cloche doctor shows what is here; CLOCHE_MASK_LAYERS=cgroup does without, at a lower tier",
             ) from None
 
-    def map_folder(self, path: str, *, read_only: bool = False) -> int:
-        """A mount of a host folder for the guest's user."""
+    def map_folder(self, path: str, uid: int, *, read_only: bool = False) -> int:
+        """A mount of a host folder for this user, who is a session's."""
         try:
             place = Place.of(path)
         except OSError as exc:
             raise _not_given(path, os.strerror(exc.errno or 0)) from None
-        request = {"folder": place.path, "device": place.device, "inode": place.inode, "read_only": read_only}
+        request = {"folder": place.path, "device": place.device, "inode": place.inode, "uid": uid}
+        request["read_only"] = read_only
         with self._mapping:
             message, descriptors = self._ask_for_folder(request)
         if not descriptors:

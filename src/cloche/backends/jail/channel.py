@@ -70,13 +70,15 @@ class JailChannel(CountedWorker):
         try:
             groups = seat.open_group()
             # memory files are memory that only a cgroup counts
-            options = {**options, "groups": len(groups), "memfd": bool(groups)}
+            options = {**options, "groups": len(groups), "memfd": bool(groups), "user": seat.inside_user}
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
                 if options.get("workspace") and seat.broker.mode is Mode.SEALED:
-                    trees.append(seat.broker.map_folder(options["workspace"]))
+                    trees.append(seat.broker.map_folder(options["workspace"], seat.user[0]))
                 # one by one: what is open is closed again, should the next one fail
-                trees.extend(seat.broker.map_folder(mount.source, read_only=not mount.writable) for mount in mounts)
+                trees.extend(
+                    seat.broker.map_folder(mount.source, seat.user[0], read_only=not mount.writable) for mount in mounts
+                )
                 options = {**options, "mounts": [mount.target for mount in mounts]}
                 channel._ticket = seat.ticket = seat.broker.request(options, [*lines, *trees, *groups])
             else:

@@ -10,6 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+from cloche.backends.jail.outside_users import outside_users
 from cloche.backends.jail.programs import MISSING, REMEDY, Programs, programs
 from cloche.backends.jail.spawning import Child
 from cloche.errors import BackendUnavailableError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 STOP_PATIENCE = 5.0
 DEBUG_VARIABLE = "CLOCHE_JAIL_DEBUG"
 """Set: what the jail's own processes complain about is shown."""
-_FIRST_DYNAMIC_USER = 61184  # the range that systemd keeps for users without a name
-_DYNAMIC_USERS = 4336
 ZYGOTE_ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/run/cloche/home",
@@ -47,13 +46,16 @@ class Launch:
         self.preload = preload
         self.confined = confined
         self.owner = os.getpid()
-        self.user = guest_user()
+        self.user = outside_users.jail
+        """Of its own processes."""
         self.trees = trees_of(interpreter)
         compiled = None if confined else _compiled()
         self.line, theirs = messages.plain_pair()
         """To its init and its zygote."""
         self.folders, their_folders = messages.plain_pair()
         """For folders of the host that are given to sessions."""
+        self.own_users = outside_users.count > 1 and not confined
+        """Whether each session has a user of its own."""
         command = interpreter.command() if compiled is None else [compiled.init]
         try:
             self.process = Child(
@@ -76,6 +78,7 @@ class Launch:
             "guest": guest,
             "uid": self.user[0],
             "gid": self.user[1],
+            "users": outside_users.count if self.own_users else 1,
             "zygote": {
                 "path": list(self.interpreter.path),
                 "prefix": self.interpreter.prefix,
@@ -163,14 +166,6 @@ def _scratch() -> str:
     import tempfile
 
     return tempfile.gettempdir()
-
-
-def guest_user() -> tuple[int, int]:
-    """Who the guest is outside of its namespace: ourselves, or, where we are root, somebody without a name."""
-    if os.getuid() != 0:
-        return os.getuid(), os.getgid()
-    user = _FIRST_DYNAMIC_USER + os.getpid() % _DYNAMIC_USERS
-    return user, user
 
 
 def trees_of(interpreter: Interpreter) -> list[str]:

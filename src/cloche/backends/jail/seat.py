@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.broker import ANSWER_PATIENCE, Ticket
 from cloche.backends.jail.ends import process_of, readable
+from cloche.backends.jail.outside_users import outside_users
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import BranchError, ClocheError, StartError
 from cloche.session.callback_threads import threads
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 END_PATIENCE = 5.0
 CLEAR_PATIENCE = 2.0
 NOT_YET = -2
+FIRST_INSIDE = 1000
+"""The jail's own user as its processes see it; `INSIDE` of ``places.h``."""
 NAMESPACES = 3
 """Those of a seat that a copy of a worker enters: of users, of mounts, of processes."""
 _family = threading.Lock()
@@ -92,6 +95,7 @@ class Seat:
         self.approving = threading.Lock()
         """Held while a branch enters its namespaces: what is allowed then is meant for it alone."""
         self.namespaces: list[int] = []
+        self._user = outside_users.take() if parent is None and broker.own_users else 0
         broker.hold()
 
     # -- handles -------------------------------------------------------------------------------
@@ -125,11 +129,26 @@ class Seat:
         if self._workspace is None:
             self._workspace = JailWorkspace(
                 Path(self._given or "/app"),
-                self.broker.user,
+                self.user,
                 private=self._private,
                 descriptor=self.answer().workspace,
             )
         return self._workspace
+
+    # -- its user ------------------------------------------------------------------------------
+
+    @property
+    def user(self) -> tuple[int, int]:
+        """Who its guest is to us. The user of a branch is its session's: the kernel lets it enter its seat by that."""
+        if self.parent is not None:
+            return self.parent.user
+        uid, gid = self.broker.user
+        return uid + self._user, gid
+
+    @property
+    def inside_user(self) -> int:
+        """Who its guest is to its PID 1."""
+        return FIRST_INSIDE + self._user
 
     # -- its cgroup ----------------------------------------------------------------------------
 
@@ -315,6 +334,8 @@ class Seat:
             if descriptor >= 0:
                 with suppress(OSError):
                     os.close(descriptor)
+        if self._user and self._owner == os.getpid():
+            outside_users.give_back(self._user)
         self.broker.let_go()
 
     def _end_pid_one(self, handle: int) -> None:

@@ -8,8 +8,9 @@ from cloche.backends.jail.cgroups import Limits
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.grounds import Ground, grounds, running_tasks
 from cloche.backends.jail.houses import SCIENTIFIC, houses
-from cloche.backends.jail.launch import ZYGOTE_ENVIRONMENT, guest_user, trees_of
+from cloche.backends.jail.launch import ZYGOTE_ENVIRONMENT, trees_of
 from cloche.backends.jail.mounts import check_mounts
+from cloche.backends.jail.outside_users import outside_users
 from cloche.backends.jail.seat import Seat
 from cloche.backends.jail.tiers import Mode, layers_of, refusal, remedy_for_namespaces
 from cloche.backends.jail.upkeep import LAYER, upkeep
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from cloche.session.workspace import Workspace
 
 WORKSPACE_FILES = 16_384
+SIGNALS = 256
+"""Queued signals and timers of a session."""
 BRANCH_ROOM = 8192
 """Processes of branches, two for each, which the system counts for the session that they come from too: beside those of
 the session itself, which its group counts."""
@@ -134,7 +137,7 @@ class Tenancy:
             options = _options(mode, layers, policy, None if workspace.private else str(workspace.root))
             if mode is Mode.CONFINED:
                 if self._ground is None:
-                    self._ground = grounds.make(workspace, guest_user())
+                    self._ground = grounds.make(workspace, outside_users.jail)
                 options |= {"workspace": self._ground.folders[0], "folders": self._ground.folders}
             try:
                 broker, channel = self._take_channel(interpreter, policy, mode, options, private=workspace.private)
@@ -192,12 +195,13 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     of the host."""
     # A core of one byte: nothing is written, and no program of the host is started to take it. Whether CPU time is
     # bounded is a matter of how a seat is made, how much of it there is can be set later.
-    options: dict[str, Any] = {"limit_core": 1, "cpu_bounded": policy.cpus is not None}
+    # Queued signals and timers are counted over all processes of a user, in every namespace around it: what the guest
+    # takes is not there for others.
+    options: dict[str, Any] = {"limit_core": 1, "limit_sigpending": SIGNALS, "cpu_bounded": policy.cpus is not None}
     if "rlimits" in layers:
         options |= {"limit_memlock": 0, "limit_msgqueue": 0}
     if mode is Mode.CONFINED:
-        # queued signals are counted over all processes of the user: what the guest takes is not there for others
-        return {**options, "limit_sigpending": 256}
+        return options
     if workspace is not None:
         options["workspace"] = workspace
     return options | {
@@ -232,7 +236,7 @@ def _greeting(policy: ExecutionPolicy, ground: Ground | None, *, limited: bool, 
     place, processes = "/app", policy.processes + (BRANCH_ROOM if counted else 0)
     if ground is not None:
         places = ground.workspace.places()
-        place, processes = places["PWD"], processes + running_tasks(guest_user()[0])
+        place, processes = places["PWD"], processes + running_tasks(outside_users.jail[0])
         variables = {**ZYGOTE_ENVIRONMENT, **places, "MPLCONFIGDIR": places["HOME"], **policy.environment}
         own = {"environment": variables}
     limits = {

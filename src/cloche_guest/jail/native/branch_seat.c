@@ -30,7 +30,7 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
 {
     int folders[FOLDERS];
     struct reply reply = {.length = 0};
-    if (write_user_maps("self", INSIDE, INSIDE) < 0 || make_mounts_private() < 0 ||
+    if (write_user_maps("self", INSIDE, INSIDE, 1) < 0 || make_mounts_private() < 0 ||
         furnish_branch(request, trees, folders) < 0)
         give_up(report);
     reply_add(&reply, "ready#1");
@@ -50,6 +50,8 @@ static _Noreturn void go_below(const struct packet *request, const struct trees 
         failed("setns");
         give_up(report);
     }
+    if (become_user(INSIDE) < 0) /* the session's: ours may be another, who is not known there */
+        give_up(report);
     long pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
     if (pid == 0)
         become_pid_one(request, trees, control, report);

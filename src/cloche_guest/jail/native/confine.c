@@ -27,7 +27,7 @@
 #define LANDLOCK_CREATE_RULESET_VERSION_FLAG 1
 #define LANDLOCK_PATH_BENEATH 1
 
-enum { FIRST_LINE = 3, OUT_OF_THE_WAY = 100, HANDED_OVER = 2 };
+enum { FIRST_LINE = 3, OUT_OF_THE_WAY = 100, HANDED_OVER = 2, FAMILY_SIGNALS = 1024 };
 
 struct landlock_ruleset {
     uint64_t files;
@@ -61,12 +61,27 @@ int arrange_descriptors(const int lines[LINES])
     return 0;
 }
 
-/* After the mounts: so the guest has no power over them, whatever it regains in its own namespace. */
-static int own_user_namespace(void)
+/* The kernel remembers this limit with a user namespace and holds all to it that is counted in it and below: a session
+ * together with its branches. Each of them has a smaller one for itself. */
+static int limit_family_signals(void)
 {
+    struct rlimit both;
+    if (getrlimit(RLIMIT_SIGPENDING, &both) < 0)
+        return failed("getrlimit");
+    if (both.rlim_max <= FAMILY_SIGNALS)
+        return 0;
+    both.rlim_cur = both.rlim_max = FAMILY_SIGNALS;
+    return setrlimit(RLIMIT_SIGPENDING, &both) < 0 ? failed("setrlimit") : 0;
+}
+
+/* After the mounts: so the guest has no power over them, whatever it regains in its own namespace. */
+static int own_user_namespace(uid_t user)
+{
+    if (become_user(user) < 0 || limit_family_signals() < 0)
+        return -1;
     if (unshare(CLONE_NEWUSER) < 0)
         return failed("unshare");
-    return write_user_maps("self", INSIDE, INSIDE);
+    return write_user_maps("self", user, INSIDE, 1);
 }
 
 static uint64_t file_rights(long version)
@@ -169,7 +184,7 @@ static int hand_over(int listener, int users)
 
 int confine(const struct confinement *how)
 {
-    if (!how->below && own_user_namespace() < 0)
+    if (!how->below && own_user_namespace((uid_t)how->user) < 0)
         return -1;
     int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC); /* while we may still look at ourselves */
     if (users < 0)

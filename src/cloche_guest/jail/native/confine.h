@@ -19,6 +19,8 @@ enum { WIRE, OUT, ERR, LINE, INNER, LINES };
 struct confinement {
     int below;    /* the seat is a branch's, whose user namespace it shares: else it could not be branched again */
     int landlock; /* whether to use it */
+    int user;     /* who the session is in the namespace around its own; INSIDE where it shares its user */
+    int spare;    /* what follows is aligned */
     const struct limit *limits;
     size_t limit_count;
     struct sock_fprog filter;

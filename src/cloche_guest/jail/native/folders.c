@@ -129,7 +129,8 @@ static int bind_folder(const struct packet *request, bool map_owner, uid_t uid, 
     errno = reason;
     if (tree < 0)
         return -1;
-    int result = map_owner ? mapped_to_user(tree, attributes, &owner, uid, gid)
+    uid_t user = (uid_t)packet_number_or(request, "uid", uid); /* the session's own */
+    int result = map_owner ? mapped_to_user(tree, attributes, &owner, user, gid)
                            : set_tree_attributes(tree, attributes, true, 0);
     if (result == 0)
         return tree;

@@ -36,6 +36,7 @@
 
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 
+#define CALL_PIDFD_SEND_SIGNAL 424
 #define CALL_CLOSE_RANGE 436
 
 /* What a request brings: lines of the worker, the seat's line to the host, a workspace, mounts, and at the end its
@@ -52,7 +53,7 @@ static int split_off_as_user(int host, int folders, uid_t uid, gid_t gid)
 {
     if (unshare(NAMESPACES) < 0)
         return failed("unshare");
-    if (write_user_maps("self", uid, gid) < 0)
+    if (write_user_maps("self", uid, gid, 1) < 0)
         return -1;
     long pid = syscall(SYS_clone, CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, 0);
     if (pid < 0)
@@ -88,10 +89,36 @@ static _Noreturn void stay_root(int mapped, pid_t pid, int folders, uid_t uid, g
 {
     char process[16];
     (void)snprintf(process, sizeof process, "%d", pid);
-    if (write_user_maps(process, uid, gid) == 0)
+    unsigned count = (unsigned)packet_number_or(&configuration, "users", 1);
+    if (write_user_maps(process, uid, gid, count) == 0)
         (void)!write(mapped, "m", 1); /* else the end of the pipe says so */
     close(mapped);
     serve_folders(folders, pid, true, uid, gid);
+}
+
+/* Makes the namespaces in the name of the guests' user. What the kernel counts in a user namespace it counts for the
+ * one who made it too, and root's allowance is not the guests' to use up. Files are opened as root all the while. */
+static long clone_in_the_name_of(uid_t uid)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    struct __user_cap_data_struct held[_LINUX_CAPABILITY_U32S_3];
+    if (syscall(SYS_capget, &head, held) < 0)
+        return failed("capget");
+    if (syscall(SYS_setresuid, -1, uid, -1) < 0)
+        return failed("setresuid");
+    syscall(SYS_setfsuid, 0);
+    if (syscall(SYS_setfsuid, -1) != 0) {
+        errno = EPERM;
+        return failed("setfsuid");
+    }
+    if (syscall(SYS_capset, &head, held) < 0) /* some systems let only the mighty make user namespaces */
+        return failed("capset");
+    long pid = syscall(SYS_clone, NAMESPACES | SIGCHLD, NULL, NULL, NULL, 0);
+    if (pid < 0)
+        return failed("clone");
+    if (pid > 0 && syscall(SYS_setresuid, -1, 0, -1) < 0)
+        return failed("setresuid");
+    return pid;
 }
 
 /* As root: become somebody else, but only after the trees are open: an interpreter may lie below a folder that
@@ -104,9 +131,9 @@ static int split_off_as_root(int host, int folders, uid_t uid, gid_t gid)
         return failed("setgroups");
     if (pipe2(mapped, O_CLOEXEC) < 0)
         return failed("pipe");
-    long pid = syscall(SYS_clone, NAMESPACES | SIGCHLD, NULL, NULL, NULL, 0);
+    long pid = clone_in_the_name_of(uid);
     if (pid < 0)
-        return failed("clone");
+        return -1;
     if (pid > 0) {
         close(host);
         close(mapped[0]);
@@ -135,8 +162,19 @@ static int split_off(int host, int folders)
 
 /* -- sessions ---------------------------------------------------------------------------------------------------- */
 
-/* Makes the seat and hands everything to the zygote; only that a seat could not be made is the host's to hear. */
-static int seat_session(int host, int zygote, struct packet *request)
+/* Tells the host that a request failed, and why (errno). That one alone: others need not suffer. */
+static void refuse(int host, const struct packet *request)
+{
+    int reason = errno;
+    while (send_failure(host, "failed", packet_number_or(request, "id", 0)) < 0) {
+        if (!is_passing(errno))
+            _exit(0); /* the host is gone */
+        errno = reason;
+    }
+}
+
+/* Makes the seat and hands everything to the zygote; -1 with errno where that cannot be done. */
+static int seat_session(int zygote, struct packet *request)
 {
     struct seat seat;
     size_t groups = (size_t)packet_number_or(request, "groups", 0);
@@ -155,15 +193,19 @@ static int seat_session(int host, int zygote, struct packet *request)
         .mount_count = own > mounts ? own - mounts : 0,
     };
     if (make_seat(request, &trees, &parts, &seat) < 0)
-        return send_failure(host, "failed", packet_number_or(request, "id", 0));
+        return -1;
     int passed[MAX_DESCRIPTORS];
     memcpy(passed, given, LINE_COUNT * sizeof *passed);
     passed[LINE_COUNT] = seat.pid_one;
     passed[LINE_COUNT + 1] = seat.workspace;
     memcpy(passed + LINE_COUNT + 2, given + own, groups * sizeof *passed);
     int result = packet_send(zygote, request->fields, request->length, passed, LINE_COUNT + 2 + groups);
+    int reason = errno;
+    if (result < 0)
+        syscall(CALL_PIDFD_SEND_SIGNAL, seat.pid_one, SIGKILL, NULL, 0);
     close(seat.pid_one);
     close(seat.workspace);
+    errno = reason;
     return result;
 }
 
@@ -179,14 +221,16 @@ static _Noreturn void serve(int host, int zygote)
             _exit(1); /* the zygote never speaks to us: it is gone */
         if (!watched[0].revents)
             continue;
-        if (packet_receive(host, &request) <= 0)
+        int heard = packet_receive(host, &request);
+        if (heard == 0 || (heard < 0 && errno != EMSGSIZE))
             _exit(0);
-        int result = packet_number_or(&request, "again", 0) /* another worker in a seat that is still there */
+        int result = heard < 0 ? -1
+                     : packet_number_or(&request, "again", 0) /* another worker in a seat that is still there */
                          ? packet_send(zygote, request.fields, request.length, request.descriptors,
                                        request.descriptor_count)
-                         : seat_session(host, zygote, &request);
+                         : seat_session(zygote, &request);
         if (result < 0)
-            _exit(1);
+            refuse(host, &request); /* should the zygote be gone, the next look at its line says so */
         packet_close(&request);
     }
 }

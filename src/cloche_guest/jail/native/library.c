@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "confine.h"
 #include "heap.h"
+#include "mounts.h"
 #include "places.h"
 #include "step.h"
 
@@ -45,6 +46,8 @@ int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct 
 {
     if (setns(seat, namespaces) < 0 || (how->below && setns(seat, CLONE_NEWUSER) < 0))
         return failed("setns");
+    if (how->below && become_user(INSIDE) < 0)
+        return -1;
     if (arrange_descriptors(lines) < 0)
         return -1;
     if (chdir(WORKSPACE) < 0)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -133,10 +134,10 @@ int write_file(const char *path, const char *text, int flags)
     return failed_at("write", path);
 }
 
-int write_user_maps(const char *process, uid_t uid, gid_t gid)
+int write_user_maps(const char *process, uid_t uid, gid_t gid, unsigned count)
 {
     char path[64], users[64], groups[64];
-    (void)snprintf(users, sizeof users, "%d %u 1", INSIDE, uid);
+    (void)snprintf(users, sizeof users, "%d %u %u", INSIDE, uid, count);
     (void)snprintf(groups, sizeof groups, "%d %u 1", INSIDE, gid);
     const char *const files[][2] = {{"setgroups", "deny"}, {"uid_map", users}, {"gid_map", groups}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -144,5 +145,16 @@ int write_user_maps(const char *process, uid_t uid, gid_t gid)
         if (write_file(path, files[i][1], 0) < 0)
             return -1;
     }
+    return 0;
+}
+
+int become_user(uid_t user)
+{
+    if (getuid() == user)
+        return 0;
+    if (syscall(SYS_setresuid, user, user, user) < 0)
+        return failed("setresuid");
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) /* else our own /proc files would belong to root */
+        return failed("prctl DUMPABLE");
     return 0;
 }

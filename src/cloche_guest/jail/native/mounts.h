@@ -33,7 +33,11 @@ int make_folders(const char *path, mode_t mode);
 /* Writes a whole file; `flags` beyond O_WRONLY. */
 int write_file(const char *path, const char *text, int flags);
 
-/* Maps the one user that exists in a user namespace of our making. */
-int write_user_maps(const char *process, uid_t uid, gid_t gid);
+/* Maps `count` users and one group of a user namespace of our making: INSIDE and what follows to `uid` and what
+ * follows. */
+int write_user_maps(const char *process, uid_t uid, gid_t gid, unsigned count);
+
+/* Becomes another user of this user namespace, keeping the capabilities over it. */
+int become_user(uid_t user);
 
 #endif

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { MOMENT_NANOSECONDS = 2000000, MAX_MOMENTS = 50 }; /* how long to wait for what is passing */
 
 /* Room for the descriptors of one message, aligned as the kernel wants it. */
 union control {
@@ -52,10 +55,16 @@ int packet_receive(int line, struct packet *packet)
         return 0;
     if (head.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || packet->fields[length - 1] != '\0') {
         packet_close(packet);
+        packet->fields[length - 1] = '\0'; /* what came can still be read: it may say whose request this was */
         errno = EMSGSIZE;
         return failed("recvmsg");
     }
     return 1;
+}
+
+bool is_passing(int reason)
+{
+    return reason == ETOOMANYREFS || reason == ENOBUFS || reason == ENOMEM || reason == EAGAIN;
 }
 
 int packet_send(int line, const char *fields, size_t length, const int *descriptors, size_t count)
@@ -77,11 +86,19 @@ int packet_send(int line, const char *fields, size_t length, const int *descript
         part->cmsg_len = CMSG_LEN(count * sizeof(int));
         memcpy(CMSG_DATA(part), descriptors, count * sizeof(int));
     }
-    ssize_t sent;
-    do
-        sent = sendmsg(line, &head, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent < 0 ? failed("sendmsg") : 0;
+    const struct timespec moment = {.tv_nsec = MOMENT_NANOSECONDS};
+    int moments = 0;
+    while (sendmsg(line, &head, MSG_NOSIGNAL) < 0) {
+        int reason = errno;
+        if (reason == EINTR)
+            continue;
+        if (!is_passing(reason) || moments++ == MAX_MOMENTS) {
+            errno = reason;
+            return failed("sendmsg");
+        }
+        nanosleep(&moment, NULL);
+    }
+    return 0;
 }
 
 void packet_close(struct packet *packet)

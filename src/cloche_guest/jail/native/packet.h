@@ -27,7 +27,11 @@ int packet_pair(int ends[2]);
 /* The next message: 1; 0 when the other end is gone; -1 with errno. Its descriptors are the caller's. */
 int packet_receive(int line, struct packet *packet);
 
-/* Sends fields as they are; 0, or -1 with errno. */
+/* Whether an error number says that sending failed for want of something that others have taken (memory, or the
+ * descriptors that one user may have on their way), and not because nobody listens. */
+bool is_passing(int reason);
+
+/* Sends fields as they are; 0, or -1 with errno. Waits a moment for what is passing. */
 int packet_send(int line, const char *fields, size_t length, const int *descriptors, size_t count);
 
 /* Closes the descriptors that came with it and were not taken (set to -1). */

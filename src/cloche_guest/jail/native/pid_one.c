@@ -38,28 +38,40 @@ static struct {
 
 static struct packet message;
 
+/* After a failed send: ends us where the host is gone, and everything in the namespace with us. */
+static void go_on_without_room(void)
+{
+    if (!is_passing(errno))
+        _exit(0);
+}
+
 static void answer(const char *field)
 {
     struct reply reply = {.length = 0};
     reply_add(&reply, "%s#1", field);
-    if (reply_send(HOST_LINE, &reply, NULL, 0) < 0)
-        _exit(0); /* the host is gone, and everything in the namespace ends with us */
+    while (reply_send(HOST_LINE, &reply, NULL, 0) < 0)
+        go_on_without_room();
+}
+
+static void answer_failure(void)
+{
+    int reason = errno;
+    while (send_failure(HOST_LINE, NULL, 0) < 0) {
+        go_on_without_room();
+        errno = reason;
+    }
 }
 
 static void answer_with(const char *field, const int *descriptors, size_t count)
 {
     struct reply reply = {.length = 0};
     reply_add(&reply, "%s#1", field);
-    if (reply_send(HOST_LINE, &reply, descriptors, count) < 0)
-        _exit(0);
+    if (reply_send(HOST_LINE, &reply, descriptors, count) < 0) {
+        go_on_without_room();
+        answer_failure();
+    }
     for (size_t i = 0; i < count; i++)
         close(descriptors[i]);
-}
-
-static void answer_failure(void)
-{
-    if (send_failure(HOST_LINE, NULL, 0) < 0)
-        _exit(0);
 }
 
 static void drop(int *descriptor)
@@ -173,10 +185,13 @@ static void branch(void)
 /* A place for copies of the session's files that the session cannot reach. */
 static void store(void)
 {
-    char size[32], files[32];
+    char size[32], files[32], user[32], group[32];
     (void)snprintf(size, sizeof size, "%lld", packet_number_or(&message, "bytes", 1));
     (void)snprintf(files, sizeof files, "%lld", packet_number_or(&message, "files", 1));
-    const char *const options[][2] = {{"size", size}, {"nr_inodes", files}, {"mode", "700"}, {NULL, NULL}};
+    (void)snprintf(user, sizeof user, "%lld", packet_number_or(&message, "user", INSIDE));
+    (void)snprintf(group, sizeof group, "%d", INSIDE);
+    const char *const options[][2] = {{"size", size}, {"nr_inodes", files}, {"mode", "700"},
+                                      {"uid", user},  {"gid", group},      {NULL, NULL}};
     int handles[2];
     if ((handles[0] = detached_file_system("tmpfs", options)) < 0) {
         answer_failure();
@@ -190,11 +205,28 @@ static void store(void)
     answer_with("stored", handles, 2);
 }
 
+/* Whether the host waits for an answer to the message. */
+static bool is_answered(void)
+{
+    static const char *const names[] = {"kill", "allow", "branch", "store"};
+    long long number;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (packet_number(&message, names[i], &number))
+            return true;
+    return false;
+}
+
 static void hear(void)
 {
     long long number;
-    if (packet_receive(HOST_LINE, &message) <= 0)
+    int heard = packet_receive(HOST_LINE, &message);
+    if (heard == 0 || (heard < 0 && errno != EMSGSIZE))
         _exit(0);
+    if (heard < 0) { /* its descriptors found no room */
+        if (is_answered())
+            answer_failure();
+        return;
+    }
     if (packet_number(&message, "inner", &number)) {
         drop(&state.inner);
         state.inner = take(0);

@@ -218,12 +218,14 @@ static int make_small_things(const struct system_links *links)
     return make_link(TEMPORARY, "/tmp"); /* unless an interpreter lies there */
 }
 
-static int furnish_private(const char *place, const char *home, const char *temporary, const char *quota)
+static int furnish_private(const char *place, const char *home, const char *temporary, const char *quota, uid_t user)
 {
     if (mount_new("tmpfs", place, MS_NOSUID | MS_NODEV, quota) < 0)
         return -1;
     if (mkdir(home, 0700) < 0 || mkdir(temporary, 0700) < 0)
         return failed_at("mkdir", place);
+    if (user != INSIDE && (chown(home, user, INSIDE) < 0 || chown(temporary, user, INSIDE) < 0))
+        return failed_at("chown", place);
     return 0;
 }
 
@@ -259,7 +261,7 @@ int build_view(struct trees *trees)
     if (mount_new("proc", STAGE "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         return -1;
     /* for the zygote's imports; a seat has its own over it */
-    if (furnish_private(STAGE PRIVATE, STAGE HOME, STAGE TEMPORARY, "size=64m,mode=700") < 0)
+    if (furnish_private(STAGE PRIVATE, STAGE HOME, STAGE TEMPORARY, "size=64m,mode=700", INSIDE) < 0)
         return -1;
     return enter_stage();
 }
@@ -291,7 +293,13 @@ static int cover_tmp(const struct trees *trees, const char *quota)
     return 0;
 }
 
-/* "size=..." for a tmpfs: without a bound there would be none. */
+/* The session's user, as this namespace numbers it. */
+static uid_t read_user(const struct packet *request)
+{
+    return (uid_t)packet_number_or(request, "user", INSIDE);
+}
+
+/* "size=..." for a tmpfs of the session's: without a bound there would be none. */
 static int read_quota(const struct packet *request, char *quota, size_t room)
 {
     long long bytes, files;
@@ -300,7 +308,8 @@ static int read_quota(const struct packet *request, char *quota, size_t room)
         errno = EINVAL;
         return failed("quota");
     }
-    (void)snprintf(quota, room, "size=%lld,nr_inodes=%lld,mode=700", bytes, files);
+    (void)snprintf(quota, room, "size=%lld,nr_inodes=%lld,mode=700,uid=%u,gid=%d", bytes, files, read_user(request),
+                   INSIDE);
     return 0;
 }
 
@@ -324,7 +333,7 @@ int furnish_seat(const struct packet *request, const struct trees *trees, int tr
     if (tree >= 0 ? attach_tree(tree, WORKSPACE) < 0
                   : mount_new("tmpfs", WORKSPACE, MS_NOSUID | MS_NODEV, quota) < 0)
         return -1;
-    if (furnish_private(PRIVATE, HOME, TEMPORARY, quota) < 0)
+    if (furnish_private(PRIVATE, HOME, TEMPORARY, quota, read_user(request)) < 0)
         return -1;
     if (!is_link("/tmp") && cover_tmp(trees, quota) < 0)
         return -1;
