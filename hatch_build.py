@@ -27,12 +27,12 @@ BUILT = SOURCES / "built"
 PLATFORM = "linux_x86_64"
 FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-fstack-protector-strong"]
 LIBRARY = (
-    "libcloche-jail-6.so",
+    "libcloche-jail-7.so",
     ["step.c", "mounts.c", "confine.c", "heap.c", "library.c"],
     [["-shared", "-fPIC"]],
 )
 PROGRAM = (
-    "cloche-jail-6",
+    "cloche-jail-7",
     [
         "step.c",
         "packet.c",

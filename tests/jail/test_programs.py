@@ -55,7 +55,7 @@ def test_a_wheel_carries_the_programs(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path, COMPILER)
     names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
     assert wheel.name.endswith("-py3-none-linux_x86_64.whl")
-    assert {"cloche-jail-6", "libcloche-jail-6.so"} <= names
+    assert {"cloche-jail-7", "libcloche-jail-7.so"} <= names
     assert not any(name.endswith((".c", ".h")) for name in names)
 
 

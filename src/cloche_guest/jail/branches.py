@@ -55,7 +55,7 @@ class Branches:
 
     def branch(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """Fork. The caller answers; the copy does not, and serves its own wire from here on."""
-        descriptors = self._passed()
+        message, descriptors = self._passed()
         waits = bool(params.get("waits"))
         try:
             running = running_threads()
@@ -66,7 +66,7 @@ class Branches:
             kept = _random_state() if waits else None
             state.branching = True
             try:
-                number = syscalls.fork_away(list(zip(descriptors[4:], _KINDS)))
+                number = syscalls.fork_away(list(zip(descriptors[4:], _KINDS)), message.get("key", 0))
             except OSError as exc:
                 why = NO_PROCESS if exc.errno == errno.EAGAIN else "the session could not be copied: %s" % exc
                 raise RequestFailed(CANNOT_BRANCH, why) from None
@@ -86,7 +86,7 @@ class Branches:
         reopen(self._files)
         return {}, None
 
-    def _passed(self) -> list[int]:
+    def _passed(self) -> tuple[dict[str, Any], list[int]]:
         line = _socket.socket(fileno=os.dup(self._line))
         line.setblocking(False)
         try:
@@ -97,7 +97,7 @@ class Branches:
             line.close()
         if message is None or len(descriptors) < 4:
             raise RequestFailed(CANNOT_BRANCH, "the descriptors of the copy did not come")
-        return descriptors
+        return message, descriptors
 
     def _settle(self, descriptors: list[int], waits: bool, random_state: Any) -> None:
         """In the copy: speak on our own wire, and be where our own files are."""
@@ -111,7 +111,6 @@ class Branches:
         self._kernel.capture.begin_again(out, err)
         self.begin_again(line)
         if waits:
-            os.setpgid(0, 0)  # a signal to the session's own group is not meant for it
             self._files = open_files()
             _restore_random_state(random_state)
         else:

@@ -1,8 +1,8 @@
 """What the seccomp program says in addition where there are no namespaces.
 
 The guest is then a process among those of its user. Landlock keeps it from their files, memory and signals; what
-Landlock does not look at is refused here: sockets in the file system, changes to files by name, priorities and limits
-of other processes. And no process can leave the group of its worker, so that one signal reaches all that it started.
+Landlock does not look at is refused here: sockets in the file system and changes to files by name. And no process can
+leave the group of its worker, so that one signal reaches all that it started.
 """
 
 from __future__ import annotations
@@ -33,10 +33,6 @@ def build_confined_filter(machine: str, *, listener: bool, memfd: bool) -> bytes
         50: refusal(EPERM),  # listen
         53: when(0, _AF_UNIX, connected_pairs(), refusal(EAFNOSUPPORT)),
         308: refusal(EPERM),  # setns: there is nothing to enter
-        # of other processes of the same user
-        141: when(0, 0, when(1, 0, permission(), refusal(EPERM)), refusal(EPERM)),  # setpriority
-        203: when(0, 0, permission(), refusal(EPERM)),  # sched_setaffinity
-        302: when(0, 0, permission(), refusal(EPERM)),  # prlimit64
         # setpgid, setsid: programs that start others as groups of their own must go on working
         109: refusal(0),
         112: refusal(0),

@@ -32,6 +32,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
 _CLONE_NAMESPACES = 0x7E020000 | 0x80
 _AF_UNIX = 1
+_PRIO_PROCESS = 0
 _SET_ID_BITS = 0o6000
 _FILE_TYPE, _NAMED_PIPE = 0o170000, 0o010000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
@@ -61,10 +62,10 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 10 mpr
 93 fchown 94 lchown 95 umask 96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 100 times 102 getuid 104 getgid
 107 geteuid 108 getegid 109 setpgid 110 getppid 111 getpgrp 112 setsid 115 getgroups 118 getresuid 120 getresgid
 121 getpgid 124 getsid 127 rt_sigpending 128 rt_sigtimedwait 129 rt_sigqueueinfo 130 rt_sigsuspend
-131 sigaltstack 132 utime 137 statfs 138 fstatfs 140 getpriority 141 setpriority 143 sched_getparam
+131 sigaltstack 132 utime 137 statfs 138 fstatfs 140 getpriority 143 sched_getparam
 145 sched_getscheduler 146 sched_get_priority_max 147 sched_get_priority_min 149 mlock 150 munlock 158 arch_prctl
 160 setrlimit 186 gettid 187 readahead 191 getxattr 192 lgetxattr 193 fgetxattr 194 listxattr 195 llistxattr
-196 flistxattr 200 tkill 201 time 202 futex 203 sched_setaffinity 204 sched_getaffinity 213 epoll_create
+196 flistxattr 200 tkill 201 time 202 futex 204 sched_getaffinity 213 epoll_create
 217 getdents64 218 set_tid_address 219 restart_syscall 222 timer_create 223 timer_settime
 224 timer_gettime 225 timer_getoverrun 226 timer_delete 228 clock_gettime 229 clock_getres 230 clock_nanosleep
 231 exit_group 232 epoll_wait 233 epoll_ctl 234 tgkill 235 utimes 239 get_mempolicy 247 waitid 258 mkdirat
@@ -72,7 +73,7 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 10 mpr
 269 faccessat 270 pselect6 271 ppoll 273 set_robust_list 274 get_robust_list 275 splice 276 tee
 280 utimensat 281 epoll_pwait 282 signalfd 283 timerfd_create 284 eventfd 285 fallocate 286 timerfd_settime
 287 timerfd_gettime 288 accept4 289 signalfd4 290 eventfd2 291 epoll_create1 292 dup3 295 preadv
-296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 302 prlimit64 307 sendmmsg 309 getcpu 316 renameat2 318 getrandom
+296 pwritev 297 rt_tgsigqueueinfo 299 recvmmsg 307 sendmmsg 309 getcpu 316 renameat2 318 getrandom
 322 execveat 324 membarrier 326 copy_file_range 327 preadv2 328 pwritev2 329 pkey_mprotect
 330 pkey_alloc 331 pkey_free 332 statx 334 rseq 424 pidfd_send_signal 434 pidfd_open 436 close_range 439 faccessat2
 441 epoll_pwait2 449 futex_waitv"""
@@ -113,6 +114,9 @@ _X86_64_SPECIAL = {
     "capset": 126,
     "mknod": 133,
     "mknodat": 259,
+    "setpriority": 141,
+    "sched_setaffinity": 203,
+    "prlimit64": 302,
 }
 _X86_64_AUDIT = 0xC000003E
 _X32_BIT = 0x40000000
@@ -194,6 +198,10 @@ def _special_rules(program: list[Instruction], *, memfd: bool) -> None:
         "memfd_create": _without_bits(1, _MFD_HUGETLB) if memfd else refusal(ENOSYS),
         # notification queues are charged to the user, and nobody reads keys here
         "pipe2": _without_bits(1, _O_NOTIFICATION_PIPE),
+        # of oneself: not of a process group, of all of a user's, or of a branch
+        "setpriority": when(0, _PRIO_PROCESS, when(1, 0, permission(), refusal(EPERM)), refusal(EPERM)),
+        "sched_setaffinity": when(0, 0, permission(), refusal(EPERM)),
+        "prlimit64": when(0, 0, permission(), refusal(EPERM)),
         "mknod": _pipes_only(1),
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made

@@ -1,8 +1,9 @@
 """The keeper of a confined session: what the PID 1 of a seat is where there are no process namespaces.
 
 It never runs guest code. Landlock keeps the guest from reaching it. Everything that the worker starts stays in the
-worker's process group (the filter sees to that) and becomes the keeper's child when its own parent ends; so one
-signal to the group ends all, and the number of the group is not another's while the keeper has children.
+worker's process group (the filter sees to that), in a session of the keeper's own, and becomes the keeper's child when
+its own parent ends; so one signal to the group ends all, and the number of the group is not another's while the keeper
+has children.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Keeper:
         descriptors: list[int], trees: list[str],
     ) -> None:  # fmt: skip
         """`descriptors`: those of the first worker, our line to the host, and by which the worker joins its cgroup."""
+        os.setsid()  # nothing of another session can be in a group of this one
         own = len(descriptors) - request.get("groups", 0)
         control = descriptors[own - 1]
         close_all_but([host.fileno(), zygote.fileno(), *descriptors])

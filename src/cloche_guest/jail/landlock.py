@@ -14,18 +14,41 @@ _TRUNCATE = 1 << 14
 READ = EXECUTE | READ_FILE | READ_FOLDER
 ALL_BUT_NODES = (1 << 15) - 1 & ~(1 << 6 | 1 << 9 | 1 << 11)  # no devices, no sockets, no ioctl on devices
 
+SCOPED = 6
+"""The version from which on signals and abstract sockets can be kept inside."""
+_FIELDS = ((SCOPED, 3), (4, 2), (1, 1))
+"""(version, how many fields its rulesets have)"""
+
 _version: int | None = None
 
 
 def version() -> int:
-    """The version of its interface; 0 where there is none. Asked once: it is the kernel's."""
+    """The version of its interface; 0 where there is none. Found once: it is the kernel's."""
     global _version
     if _version is None:
-        try:
-            _version = syscalls.call("landlock_create_ruleset", _CREATE, None, 0, _OF_THE_VERSION)
-        except OSError:
-            _version = 0
+        _version = _find_version()
     return _version
+
+
+def _find_version() -> int:
+    """What the kernel says, or less: a ruleset with the fields of that version is tried."""
+    try:
+        said = syscalls.call("landlock_create_ruleset", _CREATE, None, 0, _OF_THE_VERSION)
+    except OSError:
+        return 0
+    for since, fields in _FIELDS:
+        if said >= since:
+            try:
+                os.close(
+                    syscalls.call(
+                        "landlock_create_ruleset", _CREATE, syscalls.pack("Q" * fields, *[1] * fields), 8 * fields, 0
+                    )
+                )
+            except OSError:
+                said = since - 1
+            else:
+                break
+    return said
 
 
 def restrict(rules: list[tuple[str, int]]) -> None:

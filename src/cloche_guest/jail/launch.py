@@ -73,9 +73,6 @@ def build_launch_filter(machine: str) -> bytes:
     rules[56] = when_any(0, _THREAD, permission(), refusal(EPERM))  # clone: threads only
     rules[62] = when(0, own, permission(), refusal(EPERM))  # kill
     rules[234] = when(0, own, permission(), refusal(EPERM))  # tgkill
-    rules[141] = when(0, 0, when(1, 0, permission(), refusal(EPERM)), refusal(EPERM))  # setpriority: of oneself
-    for number in (203, 302):  # sched_setaffinity, prlimit64
-        rules[number] = when(0, 0, permission(), refusal(EPERM))
     return build_filter(machine, memfd=True, first=rules)
 
 

@@ -233,11 +233,12 @@ def install_filter(program: bytes, *, listener: bool = True) -> int:
     return call("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
 
 
-def fork_away(namespaces: list[tuple[int, int]]) -> int:
-    """Fork a copy of this process into these namespaces (descriptor, kind). Its number here; 0 in the copy.
+def fork_away(namespaces: list[tuple[int, int]], key: int) -> int:
+    """Fork a copy of this process into these namespaces (descriptor, kind), entering which PID 1 approves by `key`. Its
+    number here; 0 in the copy, which leads a session of its own.
 
     The copy is no child of ours: the process between us enters the namespaces for it and ends, so it belongs to the
     PID 1 above us, which outlives us and hears of its end.
     """
     flat = [number for pair in namespaces for number in pair]
-    return _check_library(_library.cloche_fork_away(_words(4, *flat), len(namespaces)))
+    return _check_library(_library.cloche_fork_away(_words(4, *flat), len(namespaces), foreign.c_long(key)))

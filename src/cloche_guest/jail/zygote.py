@@ -99,6 +99,7 @@ class Zygote:
             self._watch.register(handle, select.POLLIN)
             return
         try:
+            os.setsid()
             ours.close()
             self._leave_zygote(theirs)
             self._session.hold(read_text(stream, message["length"], message["width"], message["highest"]))

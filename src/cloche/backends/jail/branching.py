@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 UP_PATIENCE = 10.0
 WAKE_EVERY = 0.05
+KEY_BITS = 62
 MAX_LEVEL = 28
 """Namespaces can be nested 32 deep; some of that belongs to the machine that we run on."""
 
@@ -58,10 +60,11 @@ class JailBranch(BranchCopy):
         try:
             if not self._approved:
                 raise BranchError("another branch of this family is still being made")
-            parent.approver.allow(len(self._seat.namespaces) + 1)  # and giving up the rights over them
+            key = secrets.randbits(KEY_BITS)
+            parent.approver.allow(key)
             joins = self._seat.open_group()
             try:
-                pass_on(parent, self._channel.ends, [*self._seat.namespaces, *joins])
+                pass_on(parent, self._channel.ends, [*self._seat.namespaces, *joins], key)
             finally:
                 for descriptor in joins:
                     os.close(descriptor)
@@ -213,10 +216,10 @@ class _SavedFiles:
 _NO_FILES = _SavedFiles(None, {})
 
 
-def pass_on(parent: JailChannel, ends: Ends, others: list[int]) -> None:
-    """Send the descriptors of a copy ahead of the request to make it."""
+def pass_on(parent: JailChannel, ends: Ends, others: list[int], key: int = 0) -> None:
+    """Send the descriptors of a copy ahead of the request to make it, and the key by which it enters its seat."""
     try:
-        messages.send(parent.ends.line, {"copy": True}, [*ends.theirs(), *others])
+        messages.send(parent.ends.line, {"copy": True, "key": key}, [*ends.theirs(), *others])
     except OSError as exc:
         raise BranchError("the session does not take descriptors", cause=str(exc)) from None
     finally:

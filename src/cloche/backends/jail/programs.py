@@ -25,7 +25,7 @@ class Programs(NamedTuple):
 
 def programs() -> Programs | None:
     """Those of this installation; None where they were not built, and the jail can be a confined one only."""
-    init, library = os.path.join(FOLDER, "cloche-jail-6"), os.path.join(FOLDER, "libcloche-jail-6.so")
+    init, library = os.path.join(FOLDER, "cloche-jail-7"), os.path.join(FOLDER, "libcloche-jail-7.so")
     found = os.access(init, os.X_OK) and os.access(library, os.R_OK)
     return Programs(init, library) if found else None
 

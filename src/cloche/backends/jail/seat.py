@@ -242,10 +242,10 @@ class Seat:
         with suppress(OSError):
             self._order({"wake": True})
 
-    def allow(self, calls: int) -> None:
-        """Let a worker of this family enter so many namespaces, and no more than that."""
-        if calls:
-            self.ask({"allow": calls})  # must be known before the worker tries
+    def allow(self, key: int) -> None:
+        """Let one process of this family, the one that has this key, enter the seat of a branch once. 0: none."""
+        if key:
+            self.ask({"allow": key})  # must be known before the worker tries
         else:
             with suppress(OSError):
                 self._order({"allow": 0})

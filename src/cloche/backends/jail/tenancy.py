@@ -37,8 +37,6 @@ BRANCH_ROOM = 8192
 the session itself, which its group counts."""
 NEEDS_NAMESPACES = ("fork", "savepoint", "protect_state", "mounts")
 """A copy of a session needs namespaces of its own, and without a view there is nowhere to mount."""
-SCOPED = 6
-"""The version of Landlock from which it keeps signals and abstract sockets inside."""
 
 
 class Tenancy:
@@ -207,7 +205,7 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     return options | {
         **_quota(policy),
         "landlock": "landlock" in layers,
-        "scoped": "landlock" in layers and landlock.version() >= SCOPED,
+        "scoped": "landlock" in layers and landlock.version() >= landlock.SCOPED,
     }
 
 

@@ -32,7 +32,7 @@ class Mode(Enum):
 _MASKED: Final = "masked by CLOCHE_MASK_LAYERS"
 _NEEDED = {
     Mode.SEALED: ("namespaces", "network", "view", "seccomp", "capabilities"),
-    Mode.CONFINED: ("landlock", "seccomp", "capabilities"),
+    Mode.CONFINED: ("landlock", "scope", "seccomp", "capabilities"),
 }
 """Layers without which a mode is not what it is called."""
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
@@ -114,25 +114,28 @@ def layers_of(mode: Mode) -> tuple[Layer, ...]:
     """The layers of this wall on this machine: there or not, what they do, how to get them."""
     sealed = mode is Mode.SEALED
     version = landlock.version()
+    masked = masked_layers()
     namespaces = None if sealed else remedy_for_namespaces()
     if sealed:
         network = "an empty network namespace; only Unix sockets can be made"
-        line = f"a second line on files and signals (version {version})"
+        line = f"a second line on files (version {version})"
+        scope = "a second line on signals and abstract sockets, behind namespaces and process groups"
     else:
         network = "no socket can be made but connected pairs"
-        line = f"a list of paths that can be opened; no signals and sockets to the outside (version {version})"
+        line = f"a list of paths that can be opened (version {version})"
+        scope = "no signals and sockets to the outside"
     layers = (
         Layer("namespaces", sealed, "its own users, mounts, processes, IPC and host name", namespaces),
         Layer("network", True, network),
         Layer("view", sealed, "only the interpreter and system libraries exist, read-only", namespaces),
         Layer("seccomp", True, "a list of allowed system calls"),
         Layer("landlock", version >= 1, line, remedy_for_landlock()),
+        Layer("scope", version >= landlock.SCOPED and "landlock" not in masked, scope, remedy_for_landlock()),
         Layer("capabilities", True, "none, and no way to gain any"),
         Layer("rlimits", True, "memory, processes, files and descriptors are bounded"),
         Layer("environment", True, "built from nothing"),
         Layer("lifeline", True, "everything ends when the host ends"),
     )
-    masked = masked_layers()
     return tuple(
         Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer
         for layer in layers

@@ -30,6 +30,10 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
 {
     int folders[FOLDERS];
     struct reply reply = {.length = 0};
+    if (setsid() < 0) {
+        failed("setsid");
+        give_up(report);
+    }
     if (write_user_maps("self", INSIDE, INSIDE, 1) < 0 || make_mounts_private() < 0 ||
         furnish_branch(request, trees, folders) < 0)
         give_up(report);

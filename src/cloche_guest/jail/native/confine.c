@@ -111,7 +111,10 @@ static int landlock_self(void)
         return failed("landlock");
     struct landlock_ruleset wanted = {.files = file_rights(version), .network = 3, .scope = 3};
     size_t known = version < 4 ? 1 : version < 6 ? 2 : 3;
-    long ruleset = syscall(CALL_LANDLOCK_CREATE_RULESET, &wanted, known * sizeof(uint64_t), 0);
+    long ruleset = -1;
+    errno = E2BIG; /* said of fields that it does not know, whatever its version */
+    for (; ruleset < 0 && known > 0 && errno == E2BIG; known--)
+        ruleset = syscall(CALL_LANDLOCK_CREATE_RULESET, &wanted, known * sizeof(uint64_t), 0);
     if (ruleset < 0)
         return failed("landlock_create_ruleset");
     if (allow_view((int)ruleset, wanted.files) < 0)
@@ -132,12 +135,12 @@ static int set_limits(const struct confinement *how)
     return 0;
 }
 
-int clear_capabilities(void)
+int clear_capabilities(long key)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
     memset(none, 0, sizeof none);
-    if (syscall(SYS_capset, &head, none) < 0)
+    if (syscall(SYS_capset, &head, none, key) < 0)
         return failed("capset");
     return 0;
 }
@@ -153,7 +156,7 @@ static int drop_capabilities(void)
     }
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return failed("prctl CAP_AMBIENT");
-    return clear_capabilities();
+    return clear_capabilities(0);
 }
 
 /* To our PID 1: who decides about system calls, and below which user namespace those of branches are made. */

@@ -34,7 +34,8 @@ int arrange_descriptors(const int lines[LINES]);
  * order matters at every step. */
 int confine(const struct confinement *how);
 
-/* Gives up the capabilities that are held; where no new privileges can be gained, for good. */
-int clear_capabilities(void);
+/* Gives up the capabilities that are held; where no new privileges can be gained, for good. `key` goes along in a
+ * register that the call does not use: for a PID 1 that has to approve it. */
+int clear_capabilities(long key);
 
 #endif

@@ -5,6 +5,9 @@
  *     cloche-jail --reap PATH...
  *     cloche-jail --join FILE...
  *
+ * Each of the jail's processes leads a session of its own (setsid): a signal or a priority for a process group reaches
+ * nobody else, also where numbers of others cannot be named.
+ *
  * The numbers are sockets. On the first comes the configuration, then a request for each session; the second is for
  * folders of the host that are given to sessions. The other two are errands of the host; see reaper.h. */
 #define _GNU_SOURCE
@@ -62,6 +65,8 @@ static int split_off_as_user(int host, int folders, uid_t uid, gid_t gid)
         close(host); /* its end must mean that the init has ended */
         serve_folders(folders, (pid_t)pid, false, uid, gid);
     }
+    if (setsid() < 0)
+        return failed("setsid");
     return open_trees(&configuration, &trees);
 }
 
@@ -140,6 +145,8 @@ static int split_off_as_root(int host, int folders, uid_t uid, gid_t gid)
         stay_root(mapped[1], (pid_t)pid, folders, uid, gid);
     }
     close(mapped[1]);
+    if (setsid() < 0)
+        return failed("setsid");
     if (read(mapped[0], &byte, 1) != 1) {
         errno = EPERM;
         return failed("the user map could not be written");

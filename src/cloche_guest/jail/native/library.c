@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ extern void PyOS_AfterFork_Child(void);
 
 EXPORT const char *cloche_failed_step(void);
 EXPORT int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how);
-EXPORT int cloche_fork_away(const int (*namespaces)[2], int count);
+EXPORT int cloche_fork_away(const int (*namespaces)[2], int count, long key);
 EXPORT int cloche_gather_heap(size_t arena);
 EXPORT int cloche_settle_heap(void);
 
@@ -44,6 +45,8 @@ int cloche_settle_heap(void)
 /* Go into a seat and give up everything that is not needed there. */
 int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how)
 {
+    if (setsid() < 0)
+        return failed("setsid");
     if (setns(seat, namespaces) < 0 || (how->below && setns(seat, CLONE_NEWUSER) < 0))
         return failed("setns");
     if (how->below && become_user(INSIDE) < 0)
@@ -64,35 +67,39 @@ struct birth {
 
 /* In the process in the middle; it returns only in the new process. Not inlined: to the compiler, what is written just
  * before a process ends can be seen by nobody. */
-static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int count, volatile struct birth *birth)
+static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int count, long key,
+                                                 volatile struct birth *birth)
 {
     for (int i = 0; i < count; i++) {
-        if (setns(namespaces[i][0], namespaces[i][1]) < 0) {
+        if (syscall(SYS_setns, namespaces[i][0], namespaces[i][1], key) < 0) {
             birth->reason = errno;
             birth->step = "setns";
             _exit(1);
         }
     }
-    if (count > 0 && clear_capabilities() < 0) { /* those over the namespaces: the new process never has them */
+    if (count > 0 && clear_capabilities(key) < 0) { /* those over the namespaces: the new process never has them */
         birth->reason = errno;
         birth->step = "capset";
         _exit(1);
     }
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) {
+        setsid(); /* the host looks whether it does */
         return;
+    }
     birth->reason = errno;
     birth->step = "fork";
     birth->pid = pid;
     _exit(0);
 }
 
-/* Fork into other namespaces: 0 in the new process, its number in the caller.
+/* Fork into other namespaces: 0 in the new process, its number in the caller. `key` goes along with each call that PID 1
+ * has to approve, in a register that the call itself does not use.
  *
  * A process with threads or shared memory may not enter a user namespace, and a process never leaves its own pid
  * namespace; so a process in between does, which shares our memory (no second copy of a large interpreter) and whose
  * own child is then the copy that is wanted. It ends at once: the new process belongs to the PID 1 above. */
-int cloche_fork_away(const int (*namespaces)[2], int count)
+int cloche_fork_away(const int (*namespaces)[2], int count, long key)
 {
     volatile struct birth birth = {.pid = -1, .reason = 0, .step = ""};
     sigset_t all, before;
@@ -102,7 +109,7 @@ int cloche_fork_away(const int (*namespaces)[2], int count)
     sigprocmask(SIG_SETMASK, &all, &before);
     pid_t middle = vfork();
     if (middle == 0) {
-        give_birth(namespaces, count, &birth);
+        give_birth(namespaces, count, key, &birth);
         sigprocmask(SIG_SETMASK, &before, NULL);
         PyOS_AfterFork_Child();
         return 0;

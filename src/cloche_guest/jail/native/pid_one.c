@@ -32,7 +32,9 @@ static struct {
     int inner;     /* on which a worker sends its listener */
     int listener;  /* on which the kernel asks about the guest's calls */
     int users;     /* the worker's user namespace, below which those of branches are made */
-    long long approvals;
+    __u64 key;     /* with which the calls of the process that enters a branch's seat come; 0: no call is approved */
+    size_t due;    /* which of them is next */
+    __u32 entrant; /* that process, once it has made the first */
     bool branched; /* others live below this namespace */
 } state;
 
@@ -107,16 +109,21 @@ static void take_listener(void)
     drop(&state.inner);
 }
 
-static bool may_be_approved(const struct seccomp_data *call)
+/* Whether this is what the process that enters a branch's seat does next: go into the three namespaces, then give up
+ * what came with them. Once each, in this order, and all by one process. Any process of the family can make such a call;
+ * which of them is meant is told by the key, that the host has sent to the worker and to us alone. */
+static bool is_due(const struct seccomp_notif *asked)
 {
-    if (call->nr == SYS_capset) /* what came with the namespaces is given up before anything else is done */
-        return true;
-    __u64 kind = call->args[1];
-    return call->nr == SYS_setns && (kind == CLONE_NEWUSER || kind == CLONE_NEWNS || kind == CLONE_NEWPID);
+    static const __u64 kinds[] = {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID};
+    const size_t namespaces = sizeof kinds / sizeof *kinds;
+    const struct seccomp_data *call = &asked->data;
+    if (state.key == 0 || call->args[2] != state.key || (state.due > 0 && asked->pid != state.entrant))
+        return false;
+    if (state.due < namespaces)
+        return call->nr == SYS_setns && call->args[1] == kinds[state.due];
+    return state.due == namespaces && call->nr == SYS_capset;
 }
 
-/* `setns` into the three namespaces of a seat and `capset` after them, as often as the host allowed, and never
- * otherwise. */
 static void decide(short events)
 {
     struct seccomp_notif asked;
@@ -131,12 +138,16 @@ static void decide(short events)
     if (ioctl(state.listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
         return; /* who asked is gone */
     decision.id = asked.id;
-    if (state.approvals > 0 && may_be_approved(&asked.data)) {
-        state.approvals--;
+    bool approved = is_due(&asked);
+    if (approved)
         decision.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    } else
+    else
         decision.error = -EPERM;
-    (void)ioctl(state.listener, SECCOMP_IOCTL_NOTIF_SEND, &decision); /* who asked may be gone */
+    /* fails where who asked is gone: then the call was not made */
+    if (ioctl(state.listener, SECCOMP_IOCTL_NOTIF_SEND, &decision) == 0 && approved) {
+        state.entrant = asked.pid;
+        state.due++;
+    }
 }
 
 /* -- orders ------------------------------------------------------------------------------------------------------ */
@@ -236,7 +247,8 @@ static void hear(void)
         kill(-1, SIGCONT); /* there may be nobody */
         answer("woken");
     } else if (packet_number(&message, "allow", &number)) {
-        state.approvals = number;
+        state.key = (__u64)number;
+        state.due = 0;
         answer("allowed");
     } else if (packet_number(&message, "track", &number) && message.descriptor_count == 2)
         track_process(process_of(message.descriptors[0]), take(1));
@@ -271,7 +283,7 @@ static int settle(int control, const struct trees *trees)
 {
     state.trees = trees;
     state.inner = state.listener = state.users = -1;
-    state.approvals = 0;
+    state.key = 0;
     state.branched = false;
     if ((control != HOST_LINE && dup2(control, HOST_LINE) < 0) || syscall(CALL_CLOSE_RANGE, HOST_LINE + 1, ~0U, 0) < 0)
         return -1;

@@ -21,7 +21,9 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
 {
     struct reply reply = {.length = 0};
     int workspace = -1;
-    if (make_mounts_private() == 0)
+    if (setsid() < 0)
+        failed("setsid");
+    else if (make_mounts_private() == 0)
         workspace = furnish_seat(request, trees, parts->tree);
     if (workspace >= 0 && attach_mounts(request, parts->mounts, parts->mount_count) < 0)
         workspace = -1;

@@ -114,7 +114,9 @@ static _Noreturn void become_zygote(const struct packet *configuration, const st
                                     int host)
 {
     const int kept[] = {line, host, files->library, files->guest};
-    if (keep_capabilities_over_exec() == 0 && stay_open(kept, sizeof kept / sizeof *kept) == 0)
+    if (setsid() < 0)
+        failed("setsid");
+    else if (keep_capabilities_over_exec() == 0 && stay_open(kept, sizeof kept / sizeof *kept) == 0)
         execute(configuration, files, line, host);
     send_failure(host, NULL, 0);
     _exit(1);
