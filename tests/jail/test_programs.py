@@ -12,11 +12,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.jail.sessions import USER_ID
 from tests.ordinary_user import readable_interpreter
 
 import cloche
 from cloche.backends.jail.backend import JailBackend
 from cloche.backends.jail.programs import programs
+from cloche_guest.jail import syscalls
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = os.environ.get("CC", "cc")
@@ -33,6 +35,75 @@ def test_the_c_programs_compile_without_a_warning(tmp_path: Path, monkeypatch: p
     spec.loader.exec_module(hook)
     monkeypatch.setenv("CFLAGS", "-Werror -Wshadow -Wconversion -Wstrict-prototypes")
     assert all(path.stat().st_size for path in hook.build(tmp_path / "built"))
+
+
+def described(path: str) -> str:
+    """What the linker made of it: kind, segments, dynamic section, names from elsewhere."""
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf here (binutils)")
+    done = subprocess.run(
+        ["readelf", "-W", "-h", "-l", "-d", "--dyn-syms", path], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_programs_lie_at_random_places_and_their_tables_cannot_be_written() -> None:
+    found = programs()
+    if found is None:
+        pytest.skip("the programs were not built here")
+    for path in found:
+        text = described(path)
+        assert "DYN (" in text, path
+        assert "GNU_RELRO" in text, path
+        assert "BIND_NOW" in text, path
+        stack = next(line for line in text.splitlines() if "GNU_STACK" in line)
+        assert " RW " in stack, path
+        assert "TEXTREL" not in text, path
+
+
+def test_the_library_checks_its_stack_and_its_copies() -> None:
+    found = programs()
+    if found is None:
+        pytest.skip("the programs were not built here")
+    text = described(found.library)
+    assert "__stack_chk_fail" in text
+    assert "_chk@" in text.replace("__stack_chk_fail", "")
+
+
+def test_a_request_with_more_groups_than_fit_is_refused_and_the_jail_lives_on() -> None:
+    with cloche.create_sandbox(backend="jail") as session:
+        session.execute("x = 1").check()
+        broker = session._session.guest.channel.seat.broker  # type: ignore[union-attr]  # the jail's own
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            ticket = broker.request({"groups": 33}, [null] * 40)
+            with pytest.raises(cloche.StartError, match="request"):
+                broker.wait(ticket)
+        finally:
+            os.close(null)
+        assert broker.alive
+        assert session.execute("x").check().value == "1"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else, and no longer")
+def test_whoever_cannot_touch_files_as_another_user_is_told() -> None:
+    def attempt() -> str:
+        os.setgid(USER_ID)
+        os.setuid(USER_ID)
+        try:
+            syscalls.set_file_user(1, 1)
+        except PermissionError:
+            return "told"
+        return "not told"
+
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.write(writer, attempt().encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(reader, 100) == b"told"
+    os.close(reader)
+    os.close(writer)
 
 
 def build_wheel(folder: Path, compiler: str) -> Path:

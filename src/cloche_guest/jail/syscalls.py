@@ -38,6 +38,7 @@ _SECCOMP_NEW_LISTENER = 8
 
 _MADV_HUGEPAGE = 14
 _MADV_COLLAPSE = 25
+_NOBODY = 0xFFFFFFFF
 _LARGE_PAGE = 2 << 20
 
 # Numbers that differ between machines; the newer ones (from 424 on) are the same everywhere.
@@ -209,6 +210,10 @@ def set_file_user(uid: int, gid: int) -> None:
     """Open and make files as this user, in the calling thread only. Rights over others' files go with root's id."""
     _libc.setfsgid(foreign.c_uint(gid))
     _libc.setfsuid(foreign.c_uint(uid))
+    # They never fail, but for doing nothing. Nobody has the number -1: being asked for it, they tell who we are.
+    now = [ask(foreign.c_uint(_NOBODY)) & _NOBODY for ask in (_libc.setfsgid, _libc.setfsuid)]
+    if now != [gid, uid]:
+        raise PermissionError(1, "files cannot be touched as user %d, group %d" % (uid, gid))
 
 
 def set_dumpable(value: bool) -> None:

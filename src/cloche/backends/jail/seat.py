@@ -49,8 +49,8 @@ class JailWorkspace(Workspace):
         if os.getuid() != 0:
             yield
             return
-        syscalls.set_file_user(*self._user)
         try:
+            syscalls.set_file_user(*self._user)
             yield
         finally:
             syscalls.set_file_user(0, 0)

@@ -185,9 +185,12 @@ static int seat_session(int zygote, struct packet *request)
 {
     struct seat seat;
     size_t groups = (size_t)packet_number_or(request, "groups", 0);
-    if (groups > request->descriptor_count || request->descriptor_count - groups < CONTROL + 1) {
+    /* what is passed on has two handles of the seat in place of what came for the seat itself */
+    if (groups > request->descriptor_count || request->descriptor_count - groups < CONTROL + 1 ||
+        LINE_COUNT + 2 + groups > MAX_DESCRIPTORS) {
         errno = EINVAL;
-        return failed("request");
+        failed("request");
+        return send_failure(host, "failed", packet_number_or(request, "id", 0));
     }
     size_t own = request->descriptor_count - groups;
     const int *given = request->descriptors;

@@ -31,8 +31,10 @@ static void take_descriptors(struct msghdr *head, struct packet *packet)
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(packet->descriptors, CMSG_DATA(part), count * sizeof(int)); /* the room is for no more than fit here */
-        packet->descriptor_count = count;
+        if (count > MAX_DESCRIPTORS - packet->descriptor_count) /* the room is for no more than fit here */
+            abort();
+        memcpy(packet->descriptors + packet->descriptor_count, CMSG_DATA(part), count * sizeof(int));
+        packet->descriptor_count += count;
     }
 }
 
