@@ -189,8 +189,7 @@ static int seat_session(int zygote, struct packet *request)
     if (groups > request->descriptor_count || request->descriptor_count - groups < CONTROL + 1 ||
         LINE_COUNT + 2 + groups > MAX_DESCRIPTORS) {
         errno = EINVAL;
-        failed("request");
-        return send_failure(host, "failed", packet_number_or(request, "id", 0));
+        return failed("request");
     }
     size_t own = request->descriptor_count - groups;
     const int *given = request->descriptors;
