@@ -168,9 +168,12 @@ def create_sandbox(
     Only keywords that are passed override it. `backend` is ``auto`` or a registered name. Policy fields
     (`timeout_ms`, `memory_bytes`, ...) may be given as keywords too.
     """
-    settings, chosen, options = _settle(config, backend, policy, workspace, python, backend_options)
+    settings, chosen, options, skipped = _settle(config, backend, policy, workspace, python, backend_options)
     kind = sandbox_type(chosen)
-    return kind(settings.policy, settings.workspace, **_given(logger, on_llm_query, on_rlm_query, tools), **options)
+    given = _given(logger, on_llm_query, on_rlm_query, tools)
+    sandbox = kind(settings.policy, settings.workspace, **given, **options)
+    sandbox.passed_over = skipped
+    return sandbox
 
 
 def create_async_sandbox(
@@ -210,10 +213,12 @@ def prepare_async_sandbox(
 
     extra = _given(*(options.pop(name, UNSET) for name in ("logger", "on_llm_query", "on_rlm_query", "tools")))
     named = {name: options.pop(name, UNSET) for name in ("backend", "policy", "workspace", "python")}
-    settings, chosen, chosen_options = _settle(config, **named, extra=options)
+    settings, chosen, chosen_options, skipped = _settle(config, **named, extra=options)
 
     def make() -> AsyncSandbox:
-        return AsyncSandbox(chosen(**chosen_options), settings.policy, settings.workspace, **extra)
+        sandbox = AsyncSandbox(chosen(**chosen_options), settings.policy, settings.workspace, **extra)
+        sandbox.passed_over = skipped
+        return sandbox
 
     return PreparedSandbox(settings.policy, make)
 
@@ -269,8 +274,8 @@ def _settle(
     workspace: Any,
     python: Any,
     extra: dict[str, Any],
-) -> tuple[SandboxConfig, type[Backend], dict[str, Any]]:
-    """All sources of configuration as one, the backend, and its options."""
+) -> tuple[SandboxConfig, type[Backend], dict[str, Any], dict[str, str]]:
+    """All sources of configuration as one, the backend, its options, and what was passed over before it."""
     if isinstance(config, SandboxConfig):
         settings = config
     else:
@@ -289,7 +294,7 @@ def _settle(
         options["python"] = settings.python
     name = settings.backend or "auto"
     try:
-        chosen = choose_backend(settings.policy, options)[0] if name == "auto" else find_backend(name)
+        chosen, skipped = choose_backend(settings.policy, options) if name == "auto" else (find_backend(name), {})
     except UnknownBackendError as exc:
         if not isinstance(backend, Unset) or config is not None:
             raise
@@ -300,7 +305,9 @@ def _settle(
     if "context" in options:
         raise TypeError("a sandbox is made without a context; initialize(context) gives it one")
     refuse_unknown(options, (*chosen.options, *names, *_KEYWORDS), f"option of the {chosen.name} backend")
-    return settings, chosen, options
+    if name == "auto" and chosen.name == "daemon":  # which may have no place when one is wanted
+        options["else_here"] = True
+    return settings, chosen, options, skipped
 
 
 def _given(logger: Any, on_llm_query: Any, on_rlm_query: Any, tools: Any) -> dict[str, Any]:

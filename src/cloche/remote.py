@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.daemon.backend import DaemonBackend, DaemonChannel, attach
-from cloche.errors import BusyError
+from cloche.errors import BusyError, UnsupportedError
 from cloche.sandbox import SessionSandbox
 from cloche.session.copying import Work
 from cloche.session.operations import Ping
@@ -72,7 +72,14 @@ class DaemonClientSandbox(SessionSandbox):
     def _part(self) -> DetachedSession:
         session = self._session
         guest = session.live_guest()
-        if not guest.machine.at_rest or not isinstance(guest.channel, DaemonChannel):
+        if not isinstance(guest.channel, DaemonChannel):
+            raise UnsupportedError(
+                "this session cannot be detached: it is this process's own",
+                capability="detach",
+                cause=f"the daemon was passed over: {self.passed_over.get('daemon', 'it had no place')}",
+                remedy="backend='daemon' waits for a place, or says that there is none",
+            )
+        if not guest.machine.at_rest:
             raise BusyError(
                 "a thread of the session waits for a host function", remedy="end the session's threads, then detach"
             )

@@ -66,6 +66,7 @@ class Choices:
         try:
             sandbox = create_sandbox(**{**given, **more})
             _set_up(sandbox.backend)
+            _tell_passed_over(sandbox.passed_over.get("daemon"))
             return sandbox
         except TypeError as exc:  # an option in the configuration file that this backend does not have
             raise RequestError(str(exc), remedy="cloche config shows the file in effect") from None
@@ -95,6 +96,14 @@ class Choices:
             sandbox.put_file(placement.target, placement.read())
         if self.context is not None:
             sandbox.initialize(read_context(self.context))
+
+
+def _tell_passed_over(reason: str | None) -> None:
+    """A daemon that runs and cannot serve is worth a word; most people run none."""
+    from cloche.cli.terminal import Terminal
+
+    if reason is not None and reason.startswith("the daemon"):
+        Terminal().note(f"auto passes over daemon: {reason}")
 
 
 def _set_up(backend: str) -> None:

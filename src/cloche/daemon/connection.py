@@ -202,7 +202,7 @@ class Connection:
         except Refusal as exc:
             said = {"error": {"code": exc.code, "message": str(exc)}}
         except ClocheError as exc:
-            said = {"error": plain_error(exc)}
+            said = {"error": plain_error(self._daemon.explain(exc))}
         except (TypeError, ValueError, KeyError, AttributeError) as exc:
             said = {"error": {"code": BAD_REQUEST, "message": f"{type(exc).__name__}: {exc}"[:500]}}
         except Exception as exc:  # noqa: BLE001 - a full disk or a fault of ours: one request fails, and not the house
@@ -270,6 +270,8 @@ class Connection:
         frame: dict[str, Any] = {"jsonrpc": "2.0", **message}
         if body is not None:
             frame["attachment"] = len(body)
+        if descriptors:
+            frame["descriptors"] = len(descriptors)  # answers are read for several callers: to whom these belong
         data = encode_frame(frame)
         async with self._sending:
             # with all of a short answer: whoever waits for it is woken once

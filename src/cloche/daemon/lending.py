@@ -55,6 +55,8 @@ class LendingDesk:
         self._owner = owner
         self._numbers = itertools.count(1)
         self._leases: dict[str, Lease] = {}
+        self._tickets: dict[str, str | None] = {}
+        """Leases by the name that the client gave to its request; None of one that is under way."""
         self._channels: dict[int, _Lent] = {}
         self._branches: dict[int, _Copying[JailBranch]] = {}
         self._savepoints: dict[int, _Copying[JailSavepoint]] = {}
@@ -64,6 +66,7 @@ class LendingDesk:
             "lend.end_children": self._end_children,
             "lend.close": self._close,
             "lend.release": self._release,
+            "lend.give_up": self._give_up,
             "lend.detach": self._detach,
             "lend.attach": self._attach,
             "lend.branch": self._branch,
@@ -80,10 +83,33 @@ class LendingDesk:
     # -- sessions ------------------------------------------------------------------------------
 
     async def _open(self, params: Mapping[str, Any]) -> Answer:
+        """A client that does not wait for the answer takes its request back by the `ticket` that it sent along."""
+        ticket = str(params.get("ticket"))
+        self._tickets[ticket] = None
+        try:
+            answer = await self._lend(params)
+            wanted = ticket in self._tickets
+            if wanted:
+                self._tickets[ticket] = answer[0]["lease"]
+        except BaseException:
+            self._tickets.pop(ticket, None)
+            raise
+        if not wanted:
+            await self._release({"lease": answer[0]["lease"]})
+            raise StartError("nobody waits for this session any more")
+        return answer
+
+    async def _give_up(self, params: Mapping[str, Any]) -> Answer:
+        lease = self._tickets.pop(str(params.get("ticket")), None)
+        return await self._release({"lease": lease}) if lease is not None else ({}, [])
+
+    async def _lend(self, params: Mapping[str, Any]) -> Answer:
         policy = read_policy(params.get("policy"))
         lease = self._leases.get(str(params.get("lease")))
         if lease is None:
-            await self._pool.take_place(self._owner, policy)
+            most = self._pool.limits.wait_ms
+            wait_ms = min(max(int(params.get("wait_ms", most)), 0), most)
+            await self._pool.take_place(self._owner, policy, wait_ms)
             try:
                 lease = Lease(self._owner, JailBackend(python=params.get("python")), policy)
             except BaseException:
@@ -176,9 +202,13 @@ class LendingDesk:
     async def _release(self, params: Mapping[str, Any]) -> Answer:
         lease = self._leases.pop(str(params.get("lease")), None)
         if lease is not None:
+            self._forget_ticket(lease)
             with anyio.CancelScope(shield=True):
                 await self._end(lease)
         return {}, []
+
+    def _forget_ticket(self, lease: Lease) -> None:
+        self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != lease.id}
 
     async def _end(self, lease: Lease) -> None:
         try:
@@ -200,6 +230,7 @@ class LendingDesk:
                 await self._abandon({"copy": number})
         left = LeftSession(lease, lent.channel, note if isinstance(note, dict) else {}, context)
         del self._leases[lease.id]
+        self._forget_ticket(lease)
         del self._channels[params["channel"]]
         self._cloakroom.leave(left)
         return {"session": lease.id, "key": left.key}, []

@@ -21,7 +21,7 @@ from cloche.daemon.connection import FAILED, Connection
 from cloche.daemon.doors import Door, Stream, open_door
 from cloche.daemon.mishaps import report
 from cloche.daemon.sessions import Routes
-from cloche.errors import ClocheError, MachineError
+from cloche.errors import AdmissionError, BackendUnavailableError, ClocheError, MachineError, SessionClosedError
 from cloche.pool import Pool, PoolLimits
 from cloche.session.processes import process_start
 
@@ -67,6 +67,7 @@ class Daemon:
         """Bytes that are kept in memory for all clients together."""
         self.clients: set[Connection] = set()
         self._wall: dict[str, Any] = {}
+        self._stopping = False
         self._lock: IO[str] | None = None
 
     # -- for its connections -------------------------------------------------------------------
@@ -83,9 +84,26 @@ class Daemon:
             "uptime": round(time.monotonic() - self._started, 3),
             "connections": self._connections,
             "sessions": self.pool.stats()["live"],
+            "places": self.pool.limits.sessions,
+            "room": self.pool.has_room,
+            "stopping": self._stopping,
             "detached": len(self.cloakroom),
             **self._wall,
         }
+
+    def explain(self, exc: ClocheError) -> ClocheError:
+        """An error of the pool, as one of the daemon's: what is full, by how much, and what to type."""
+        if isinstance(exc, AdmissionError) and not self.pool.has_room:
+            left = f", {len(self.cloakroom)} of them by detached sessions" if len(self.cloakroom) else ""
+            return AdmissionError(
+                "the daemon is full",
+                cause=f"{self.pool.places_taken} of {self.pool.limits.sessions} places are taken{left}; {exc.message}",
+                remedy="close sessions that are not needed; or more places: "
+                f"cloche daemon stop && cloche daemon start --pool-size {2 * self.pool.limits.sessions}",
+            )
+        if isinstance(exc, SessionClosedError) and self._stopping:
+            return BackendUnavailableError("the daemon is stopping", remedy="cloche daemon start, when it has ended")
+        return exc
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -101,6 +119,7 @@ class Daemon:
                 group.start_soon(self.cloakroom.look_after)
                 on_ready()
                 await self._until_the_end()
+                self._stopping = True
                 await door.aclose()
                 await self._drain()
                 await self.cloakroom.close()

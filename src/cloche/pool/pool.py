@@ -137,6 +137,16 @@ class Pool:
             found = self._accounts[owner] = Account(owner, self._quotas.get(owner, self._quota))
         return found
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a new session gets a place at once, if need be that of one that has been idle for long enough."""
+        return self._places.has_room or bool(self._idle_sessions())
+
+    @property
+    def places_taken(self) -> int:
+        """Of `limits.sessions`."""
+        return self._places.taken
+
     def stats(self) -> dict[str, int]:
         """How full it is, and what has happened."""
         return {
@@ -217,13 +227,13 @@ class Pool:
 
     # -- places --------------------------------------------------------------------------------
 
-    async def take_place(self, owner: str, policy: ExecutionPolicy) -> None:
+    async def take_place(self, owner: str, policy: ExecutionPolicy, wait_ms: int | None = None) -> None:
         """A place for a session that somebody else drives, within the owner's quota."""
         self._refuse_closed()
         account = self.account(owner)
         account.open_session(policy)
         try:
-            await self._find_place(owner, None)
+            await self._find_place(owner, wait_ms)
         except BaseException:
             account.close_session(policy)
             raise
@@ -261,16 +271,19 @@ class Pool:
 
     async def _make_room(self) -> None:
         """Set the session aside that has been idle longest, if one has been for long enough."""
+        for session in sorted(self._idle_sessions(), key=lambda one: one.used_at):
+            if await self._set_aside(session):
+                return
+
+    def _idle_sessions(self) -> list[PooledSession]:
+        """Those that could be set aside."""
         after = self.limits.set_aside_ms
-        idle = [
+        return [
             session
             for session in self._sessions.values()
             if session.state == "live" and not session.unkeepable and not session.gate.locked()
             and after is not None and session.idle_seconds * 1000 >= after and not session.calls
         ]  # fmt: skip
-        for session in sorted(idle, key=lambda one: one.used_at):
-            if await self._set_aside(session):
-                return
 
     async def _set_aside(self, session: PooledSession) -> bool:
         async with session.gate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.errors import ProtocolError, UnsupportedError
@@ -167,6 +168,9 @@ class Backend(ABC):
 
     context: Any = None
     """What the next guest is to find as `context`; set before `open`, for those that can bring it themselves."""
+
+    passed_over: Mapping[str, str] = MappingProxyType({})
+    """Backends that ``auto`` tried before this one, and why each was not taken."""
 
     def abilities(self) -> frozenset[str]:
         """Its capabilities, as far as the wall that can be had on this machine has them."""

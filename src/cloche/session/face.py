@@ -46,6 +46,15 @@ class SessionFace:
         return self._backend.name
 
     @property
+    def passed_over(self) -> Mapping[str, str]:
+        """Backends that ``auto`` tried before this one, and why each was not taken."""
+        return self._backend.passed_over
+
+    @passed_over.setter
+    def passed_over(self, found: Mapping[str, str]) -> None:
+        self._backend.passed_over = found
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """What this backend can do here beyond the common contract."""
         return self._backend.abilities()

@@ -213,7 +213,8 @@ class LiveSession:
             greeting = Call("context", {"held": True})
         elif greeting is None:
             greeting = context_call(self.context, policy.value_max_bytes)
-        self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name)
+        told = {"passed_over": dict(self.backend.passed_over)} if self.backend.passed_over else {}
+        self.logger.log_session_event("start", session=self.folder.id, backend=self.backend.name, **told)
         params = {
             "protocol": PROTOCOL,
             "tools": self.callbacks.descriptions,

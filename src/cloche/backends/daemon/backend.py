@@ -8,9 +8,11 @@ daemon is asked when something is made, branched or ended, and ends everything o
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ from cloche.backends.counted_worker import CountedWorker
 from cloche.backends.daemon.link import Link, links
 from cloche.backends.daemon.places import SOCKET_VARIABLE, Places
 from cloche.backends.daemon.policies import plain_policy, read_policy
-from cloche.errors import BackendUnavailableError, BranchError, ClocheError, StartError
+from cloche.errors import AdmissionError, BackendUnavailableError, BranchError, ClocheError, QuotaError, StartError
 from cloche.isolation import Isolation, Layer
 from cloche.session.channel import Availability, Backend, Channel
 from cloche.session.copying import BranchCopy, WaitingCopy
@@ -30,6 +32,7 @@ from cloche.session.deadline import CLEAN_UP, time_left
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cloche.backends.jail.backend import JailBackend
     from cloche.policy import ExecutionPolicy
     from cloche.session.workspace import Workspace
 
@@ -37,6 +40,10 @@ PROBE_PATIENCE = 0.05
 PATIENCE = 30.0
 LAST_WORD = 2.0
 """Seconds in which a daemon must say that it could not do something in time."""
+AUTO_PATIENCE = 5.0
+"""Seconds that a caller who did not ask for the daemon by name waits for it, before a jail of its own is made."""
+_ANSWER_MS = 500
+"""What is left of a deadline for the daemon's word that no place became free."""
 _DESCRIPTORS = 6
 
 
@@ -175,8 +182,12 @@ class DaemonBackend(Backend):
     options: ClassVar[tuple[str, ...]] = ("python",)
     workspace_inside: ClassVar[bool] = True
 
-    def __init__(self, *, python: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, *, python: str | os.PathLike[str] | None = None, else_here: bool = False) -> None:
+        """`else_here`: where no place comes at once, the session begins in a jail of this process instead. The factory
+        says so for callers that asked for ``auto``."""
         self._python = None if python is None else os.fspath(python)
+        self._else_here = else_here
+        self._here: JailBackend | None = None
         self._places = Places.default()
         self._lease: str | None = None
         self._link: Link | None = None
@@ -204,12 +215,50 @@ class DaemonBackend(Backend):
             return Availability(False, f"{unanswered}{exc.cause or exc.message}", exc.remedy or "")
         layers = tuple(Layer(name, True, "of the daemon's wall") for name in said.get("layers", ()))
         isolation = Isolation[said["isolation"]] if said.get("isolation") else None
+        if said.get("stopping"):
+            return Availability(False, "the daemon is stopping", "cloche daemon start, when it has ended", isolation)
+        if not said.get("room", True):
+            return Availability(
+                False,
+                f"the daemon is full: {said['sessions']} of {said['places']} places are taken",
+                "close sessions that are not needed; or more places: "
+                f"cloche daemon stop && cloche daemon start --pool-size {2 * said['places']}",
+                isolation,
+                layers,
+            )
         return Availability(isolation is not None, said.get("trouble", ""), "cloche daemon logs", isolation, layers)
+
+    def abilities(self) -> frozenset[str]:
+        return super().abilities() if self._here is None else self._here.abilities()
 
     def expected_isolation(self) -> Isolation:
         return self.probe().isolation or Isolation.SEALED
 
-    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> DaemonChannel:
+    def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
+        if self._here is None:
+            begun = time.monotonic()
+            try:
+                return self._open_there(policy, workspace, min(timeout, AUTO_PATIENCE) if self._else_here else timeout)
+            except (AdmissionError, BackendUnavailableError, QuotaError) as exc:
+                if not self._else_here or not self._go_here(exc):
+                    raise
+            timeout -= time.monotonic() - begun
+        assert self._here is not None
+        self._here.context = self.context
+        return self._here.open(policy, workspace, max(timeout, 0.1))
+
+    def _go_here(self, why: ClocheError) -> bool:
+        """From now on, sessions of this sandbox are this process's own; unless it cannot have any."""
+        from cloche.backends.jail.backend import JailBackend
+
+        if not JailBackend.probe(python=self._python).available:
+            return False
+        self._here = JailBackend(python=self._python)
+        self.name = self._here.name  # type: ignore[misc]  # of this one
+        self.passed_over = {**self.passed_over, "daemon": why.message + (f": {why.cause}" if why.cause else "")}
+        return True
+
+    def _open_there(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> DaemonChannel:
         link = _link_to(self._places, min(timeout, PATIENCE))
         if link is not self._link:
             self._link, self._lease = link, None
@@ -219,13 +268,21 @@ class DaemonBackend(Backend):
             "python": self._python,
             "workspace": None if workspace.private else str(workspace.root),
             "left": min(max(timeout, 0.1), PATIENCE),
+            "ticket": secrets.token_hex(8),
+            "wait_ms": 0 if self._else_here else max(0, int(timeout * 1000) - _ANSWER_MS),
         }
-        said, descriptors, _ = link.call("lend.open", params, timeout=max(timeout, 0.1))
+        try:
+            said, descriptors, _ = link.call("lend.open", params, timeout=max(timeout, 0.1))
+        except BackendUnavailableError:
+            link.tell("lend.give_up", {"ticket": params["ticket"]})  # it may come to it later
+            raise
         channel = DaemonChannel(link, said, descriptors)
         self._lease = channel.lease
         return channel
 
     def release(self) -> None:
+        if self._here is not None:
+            self._here.release()
         lease, self._lease = self._lease, None
         if lease is not None and self._link is not None:
             with suppress(ClocheError):
@@ -235,11 +292,15 @@ class DaemonBackend(Backend):
     def shut_down(cls) -> None:
         links.close()
 
-    def branch(self, channel: Channel, policy: ExecutionPolicy) -> DaemonBranch:
+    def branch(self, channel: Channel, policy: ExecutionPolicy) -> BranchCopy:
+        if self._here is not None:
+            return self._here.branch(channel, policy)
         assert isinstance(channel, DaemonChannel)
         return DaemonBranch(channel.link, "lend.branch", {"channel": channel.number})
 
-    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> DaemonSavepoint:
+    def savepoint(self, channel: Channel, policy: ExecutionPolicy, replaced: WaitingCopy | None) -> WaitingCopy:
+        if self._here is not None:
+            return self._here.savepoint(channel, policy, replaced)
         assert isinstance(channel, DaemonChannel)
         older = replaced.number if isinstance(replaced, DaemonSavepoint) else None
         return DaemonSavepoint(channel.link, "lend.savepoint", {"channel": channel.number, "replaced": older})
@@ -249,16 +310,22 @@ class DaemonBackend(Backend):
         self._lease = None
 
     def another(self) -> DaemonBackend:
-        return DaemonBackend(python=self._python)
+        return DaemonBackend(python=self._python, else_here=self._else_here)
 
     def adopt(self, channel: Channel) -> None:
-        assert isinstance(channel, DaemonChannel)
-        self._link, self._lease = channel.link, channel.lease
+        if isinstance(channel, DaemonChannel):
+            self._link, self._lease = channel.link, channel.lease
+            return
+        from cloche.backends.jail.backend import JailBackend
+
+        self._here = JailBackend(python=self._python)
+        self.name = self._here.name  # type: ignore[misc]  # of this one
+        self._here.adopt(channel)
 
 
 def _ask(link: Link, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
     """Have the daemon do something within what is left of the call that is under way. It ends by itself what takes
-    longer; a daemon that does not even say so is waited for a little longer, since with it all sessions are lost."""
+    longer; to say so it has a little longer."""
     left = time_left(PATIENCE, least=CLEAN_UP)
     said, descriptors, _ = link.call(method, {**params, "left": left}, timeout=left + LAST_WORD)
     return said, descriptors

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MAX_DESCRIPTORS = 16
 _ROOM = socket.CMSG_SPACE(MAX_DESCRIPTORS * array("i").itemsize) if hasattr(socket, "CMSG_SPACE") else 0
 _CHUNK = 1 << 16
+SEND_PATIENCE = 30.0
+"""Seconds in which the daemon takes what it is sent, however little patience there was to reach it."""
 
 
 class Line(Protocol):
@@ -37,6 +39,7 @@ class SocketLine:
         try:
             self._socket.settimeout(timeout)
             self._socket.connect(path)
+            self._socket.settimeout(SEND_PATIENCE)
         except OSError:
             self._socket.close()
             raise

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cloche import errors
@@ -24,22 +25,40 @@ MAX_DESCRIPTORS = 64
 STARTING = 0.05
 """Seconds between two looks at whether a daemon that is being started has come up."""
 GONE = "the daemon is gone"
+_START = "cloche daemon start; the next call tries again"
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer as it came."""
+
+    message: dict[str, Any]
+    descriptors: list[int]
+    body: bytes | None
+
+    def close(self) -> None:
+        """Nobody wants the descriptors."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
 class Link:
-    """One connection. Calls of several threads take turns; what needs no answer does not wait for them."""
+    """One connection. Calls of several threads are under way at once: whoever waits reads for all."""
 
     def __init__(self, places: Places, timeout: float) -> None:
         """Connect and prove who we are. Raises `BackendUnavailableError` when nobody answers in time."""
         self.owner = os.getpid()
         self.alive = True
-        self._calling = threading.Lock()
+        self._lost: str | None = None
         self._sending = threading.Lock()
         self._numbers = 0
         self._frames = FrameReader(MAX_FRAME, MAX_ATTACHMENT, "the daemon")
-        self._arrived: list[tuple[dict[str, Any], bytes | None]] = []
         self._descriptors: list[int] = []
+        self._answered = threading.Condition()
+        self._reading = False
+        self._answers: dict[int, _Answer | None] = {}
+        """Of calls that wait for one."""
         end = time.monotonic() + timeout
         used: str | None = None
         self._line: Line | None = None
@@ -58,22 +77,35 @@ class Link:
             return
 
     def call(
-        self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float, body: bytes | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        timeout: float,
+        body: bytes | None = None,
     ) -> tuple[dict[str, Any], list[int], bytes | None]:
-        """Ask and wait: the result, the descriptors that came with it, and raw bytes."""
-        with self._calling:
-            number = self._send(method, params, answered=True, body=body)
-            end = time.monotonic() + timeout
-            while True:
-                message, attachment = self._next(end)
-                if message.get("id") == number and "method" not in message:
-                    break
-        found, self._descriptors = self._descriptors, []
+        """Ask and wait: the result, the descriptors that came with it, and raw bytes.
+
+        A call that is not answered in time raises, and the connection stays; what comes after that is dropped.
+        """
+        end = time.monotonic() + timeout
+        number = self._send(method, params, answered=True, body=body)
+        answer = self._wait(number, end)
+        if answer is None:
+            with self._answered:
+                late = self._answers.pop(number)
+            if late is not None:  # it has come this moment
+                late.close()
+            raise BackendUnavailableError(
+                "the daemon does not answer",
+                cause=f"nothing came to {method} within {timeout:.1f} s",
+                remedy="cloche daemon status; where it does not answer either, cloche daemon stop --force",
+            )
+        message = answer.message
         if "error" in message:
-            for descriptor in found:
-                os.close(descriptor)
+            answer.close()
             raise read_error(message["error"])
-        return dict(message.get("result") or {}), found, attachment
+        return dict(message.get("result") or {}), answer.descriptors, answer.body
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Say something that is not answered."""
@@ -85,40 +117,84 @@ class Link:
         if body is not None:
             message["attachment"] = len(body)
         with self._sending:
-            if not self.alive or self._line is None or self.owner != os.getpid():
-                raise BackendUnavailableError(GONE, remedy="cloche daemon start")
+            self._check()
+            assert self._line is not None
             self._numbers += 1
+            number = self._numbers
             if answered:
-                message["id"] = self._numbers
+                message["id"] = number
+                with self._answered:
+                    self._answers[number] = None
             try:
                 self._line.send(encode_frame(message) + (body or b""))
             except OSError as exc:
                 self._lose(str(exc))
-            return self._numbers
+            return number
 
-    def _next(self, end: float) -> tuple[dict[str, Any], bytes | None]:
+    def _check(self) -> None:
+        if self.owner != os.getpid() or self._line is None or not self.alive:
+            cause = self._lost if self.owner == os.getpid() else "it was reached by the process that forked this one"
+            raise BackendUnavailableError(GONE, cause=cause, remedy=_START)
+
+    def _wait(self, number: int, end: float) -> _Answer | None:
+        """The answer to a call; None when it does not come in time."""
+        while True:
+            with self._answered:
+                answer = self._answers[number]
+                if answer is not None:
+                    del self._answers[number]
+                    return answer
+                left = end - time.monotonic()
+                if not self.alive:
+                    del self._answers[number]
+                    self._check()
+                if left <= 0:
+                    return None
+                if self._reading:
+                    self._answered.wait(left)
+                    continue
+                self._reading = True
+            try:
+                self._read(left)
+            finally:
+                with self._answered:
+                    self._reading = False
+                    self._answered.notify_all()
+
+    def _read(self, patience: float) -> None:
+        """Take what has come, for whoever waits for it."""
         assert self._line is not None
-        while not self._arrived:
-            try:
-                data, found = self._line.receive(end - time.monotonic())
-            except OSError as exc:
-                self._lose(str(exc))
-            self._descriptors += found
-            if len(self._descriptors) > MAX_DESCRIPTORS:
-                self._lose("it sent descriptors that nobody asked for")
-            if not data:
-                self._lose("it closed the connection")
-            try:
-                self._arrived += (
-                    (frame, None if body is None else bytes(body)) for frame, body in self._frames.feed(data)
-                )
-            except ProtocolError as exc:
-                self._lose(str(exc))
-        return self._arrived.pop(0)
+        try:
+            data, found = self._line.receive(patience)
+        except TimeoutError:
+            return
+        except OSError as exc:
+            self._lose(str(exc))
+        self._descriptors += found
+        if not data:
+            self._lose("it closed the connection")
+        try:
+            frames = [(frame, None if body is None else bytes(body)) for frame, body in self._frames.feed(data)]
+        except ProtocolError as exc:
+            self._lose(str(exc))
+        with self._answered:
+            for message, body in frames:
+                count = _whole(message.get("descriptors"))
+                taken, self._descriptors = self._descriptors[:count], self._descriptors[count:]
+                answer, number = _Answer(message, taken, body), _whole(message.get("id"))
+                if "method" not in message and number in self._answers:
+                    self._answers[number] = answer
+                else:
+                    answer.close()  # whoever asked did not wait for it
+        if len(self._descriptors) > MAX_DESCRIPTORS:  # more than those of one answer whose end has not come
+            self._lose("it sent descriptors that nobody asked for")
 
     def _lose(self, why: str) -> NoReturn:
-        self.alive = False
-        raise BackendUnavailableError(GONE, cause=why, remedy="cloche daemon start; the next call tries again")
+        with self._answered:
+            self.alive = False
+            self._lost = self._lost or why
+            self._answered.notify_all()
+        raise BackendUnavailableError(GONE, cause=why, remedy=_START)
 
     def close(self) -> None:
         """Leave. The daemon ends what was ours."""
@@ -128,6 +204,10 @@ class Link:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
+
+
+def _whole(said: Any) -> int:
+    return said if type(said) is int and said > 0 else 0
 
 
 def _why(exc: OSError | ClocheError) -> str:
