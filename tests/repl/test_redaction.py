@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloche.repl import looking, redaction
+from cloche.repl.escaped_text import PlainText
 from cloche.repl.redaction import Redactor, cut_out, redact
 from cloche.repl.secret_kinds import LOOK_AHEAD
 from cloche.repl.sources import Source, Sources
@@ -99,6 +102,20 @@ def test_a_secret_of_a_well_known_kind_is_masked(kind: str):
         ),
         ('"key": "-----BEGIN PRIVATE KEY-----\\nMIIE\\nabc=\\n"', '"key": "[redacted: private key]"'),
         ("bot 123456789:AA" + "x1" * 17, "bot 123456789[redacted: Telegram token]"),
+        ('password  =  "correct-horse"', 'password  =  "[redacted: password or key]"'),
+        ("secret \t :\n    'correct-horse'", "secret \t :\n    '[redacted: password or key]'"),
+        ("password => 'correct-horse'", "password => '[redacted: password or key]'"),
+        (r"{\"password\": \"correct-horse\", \"a\": 1}", r"{\"password\": \"[redacted: password or key]\", \"a\": 1}"),
+        (r"\\\"pwd\\\":\\\"correct-horse\\\"", r"\\\"pwd\\\":\\\"[redacted: password or key]\\\""),
+        (
+            r"\u0022pwd\u0022\u003a\u0022correct-horse\u0022",
+            r"\u0022pwd\u0022\u003a\u0022[redacted: password or key]\u0022",
+        ),
+        ("&quot;pwd&quot;: &quot;correct-horse&quot;", "&quot;pwd&quot;: &quot;[redacted: password or key]&quot;"),
+        ("https://u:p@ss@host/x", "https://u:[redacted: password]@host/x"),
+        ("https://u:p@ss/w@rd@host:80/x", "https://u:[redacted: password]@host:80/x"),
+        (r"https:\/\/u:pass@host\/x", r"https:\/\/u:[redacted: password]@host\/x"),
+        ("postgres://u:pa/ss@host/db", "postgres://u:[redacted: password]@host/db"),
     ],
 )
 def test_a_secret_in_a_url_a_header_or_an_assignment_is_masked_and_the_rest_is_kept(text: str, masked: str):
@@ -113,7 +130,7 @@ def test_a_secret_in_a_url_a_header_or_an_assignment_is_masked_and_the_rest_is_k
         "password = getpass.getpass('Password: ')",
         "The password: see the manual. The secret: love.",
         'token = "identifier"; key = "some_name"; secret = ""',
-        "http://localhost:8080/path@2 https://example.org/@user ssh://host:22/x",
+        "http://localhost:8080/path@2 https://npm.example:443/@types/node https://example.org/@user ssh://host:22/x",
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
         "id 550e8400-e29b-41d4-a716-446655440000",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -142,6 +159,51 @@ def test_the_source_of_the_standard_library_raises_no_false_alarm():
 def test_a_private_key_that_does_not_end_does_not_take_the_prose_behind_it():
     shown = redact("the line `-----BEGIN PRIVATE KEY-----` begins it. Then [the rest] follows")
     assert shown == "the line `[redacted: private key]` begins it. Then [the rest] follows"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda key: repr(key.splitlines()),
+        lambda key: repr(tuple(key.splitlines(keepends=True))),
+        lambda key: repr([line.encode() for line in key.splitlines()]),
+        lambda key: repr(dict(enumerate(key.splitlines()))),
+        lambda key: repr(list(enumerate(key.splitlines()))),
+        json.dumps,
+        lambda key: json.dumps(json.dumps({"key": key})),
+        lambda key: json.dumps(key.splitlines(), indent=8),
+        lambda key: json.dumps(json.dumps(key.splitlines(), indent=2)),
+        lambda key: "\n".join(f'    "{line}\\n"' for line in key.splitlines()),
+        lambda key: " + ".join(f"'{line}'" for line in key.splitlines()),
+        lambda key: "\n".join(f"{number:4}| {line}" for number, line in enumerate(key.splitlines())),
+        lambda key: key.replace("\n", "\n> "),
+    ],
+    ids=[
+        "list", "tuple", "bytes", "dict", "pairs", "json", "json in json", "json list", "json list in json", "source",
+        "sum", "numbered", "quoted mail",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["RSA key", "PGP key"])
+def test_a_private_key_is_masked_however_its_lines_are_written(kind: str, write: Callable[[str], str]):
+    shown = redact(write(f"user: me\n{SECRETS[kind]}\nplace: here"))
+    assert "[redacted: private key]" in shown
+    assert "me" in shown
+    assert "here" in shown
+    body = SECRETS[kind].splitlines()[1]
+    assert not [part for part in (body[at : at + 8] for at in range(len(body) - 8)) if part in shown]
+
+
+@pytest.mark.parametrize("kind", ["GitHub", "OpenAI", "npm"])
+@pytest.mark.parametrize("before", [r"line\n", r"line\\n", r"C:\ ".rstrip()])
+def test_a_token_behind_an_escape_or_a_backslash_is_masked(kind: str, before: str):
+    assert redact(f"{before}{SECRETS[kind]} rest").startswith(f"{before}[redacted: ")
+
+
+def test_known_secrets_are_found_as_programs_print_them():
+    value = 'open "sesame"\nor\tknock\\twice é'
+    for text in (value, repr(value), json.dumps(value), json.dumps(json.dumps(value)), repr(repr(value))):
+        shown = redact(f"it is {text}!", known=[value])
+        assert "sesame" not in shown, text
 
 
 def test_two_keys_in_a_row_are_two():
@@ -214,6 +276,51 @@ def test_chunking_never_changes_the_outcome(parts: list[str], cuts: list[int]):
             redactor = Redactor()
             shown = "".join(redactor.feed(text[a:b]) for a, b in itertools.pairwise(places))
             assert shown + redactor.finish() == redact(text)
+
+
+written = st.sampled_from([
+    str, repr, json.dumps, lambda text: json.dumps(json.dumps(text)), lambda text: repr(text.splitlines()),
+    lambda text: text.replace('"', "&quot;").replace("'", "&#39;"),
+])  # fmt: skip
+
+
+@given(
+    st.lists(st.one_of(fillers, st.sampled_from([*SECRETS.values(), 'pwd  = "secret1"', "://u:p@w@h"])), max_size=8),
+    written,
+    st.lists(st.integers(0, 20_000), max_size=12),
+)
+@settings(max_examples=200)
+def test_chunking_never_changes_the_outcome_for_texts_inside_texts(
+    parts: list[str], write: Callable[[str], str], cuts: list[int]
+):
+    text = write("".join(parts))
+    places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_STEP", LOOK_AHEAD + 1)
+        redactor = Redactor()
+        shown = "".join(redactor.feed(text[a:b]) for a, b in itertools.pairwise(places))
+        assert shown + redactor.finish() == redact(text)
+
+
+@given(st.text(alphabet="ab \n", max_size=50), st.sampled_from(sorted(SECRETS)), written)
+def test_no_eight_characters_of_a_secret_are_left_in_a_text_inside_a_text(
+    before: str, kind: str, write: Callable[[str], str]
+):
+    secret = SECRETS[kind]
+    shown = redact(write(f"{before} {secret} end"))
+    lines = [line for line in secret.splitlines() if "-----" not in line]
+    assert not [part for line in lines for at in range(8, len(line) - 8) if (part := line[at : at + 8]) in shown]
+
+
+@given(st.text(alphabet="ab\\\"'/&quot;u0022x3=: \t", max_size=80))
+def test_the_plain_form_leads_back_to_the_written_one(text: str):
+    plain = PlainText(text)
+    starts = [plain.written_index(place) for place in range(len(plain.text) + 1)]
+    assert (starts[0], starts[-1]) == (0, len(text))
+    assert starts == sorted(set(starts))
+    for place, start in enumerate(starts[:-1]):
+        rest = PlainText(text[start:]).text
+        assert rest == plain.text[place:], "it may be cut before any of its characters"
 
 
 @given(pieces)

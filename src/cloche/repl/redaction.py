@@ -6,10 +6,12 @@ so it misses what looks like nothing in particular; and code that wants to get a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from cloche.repl.escaped_text import PlainText, plain_text
 from cloche.repl.secret_kinds import (
     ASSIGNMENTS,
     LONGEST_END,
@@ -100,13 +102,15 @@ class Redactor:
     """
 
     def __init__(self, known: Iterable[str] = (), places: list[Place] | None = None) -> None:
-        """`known` are secrets by their values, for those that look like nothing in particular.
+        """`known` are secrets by their values, for those that look like nothing in particular; they are also found
+        as programs print them, with escapes.
 
         Where secrets were found is added to `places`.
         """
-        values = sorted({value for value in known if len(value) >= SHORTEST_KNOWN}, key=len, reverse=True)
-        if any(len(value) > LOOK_AHEAD for value in values):
+        given = [value for value in known if len(value) >= SHORTEST_KNOWN]
+        if any(len(value) > LOOK_AHEAD for value in given):
             raise ValueError(f"a known secret may have {LOOK_AHEAD} characters")
+        values = sorted({each for value in given for each in _written_forms(value)}, key=len, reverse=True)
         self._rules = _Rules(tuple(map(known_value, values))) if values else _DEFAULT
         self._text = ""
         self._position = 0
@@ -123,26 +127,31 @@ class Redactor:
         self._text += chunk
         if len(self._text) - self._position < _STEP:
             return ""
-        return self._go_on(len(self._text) - LOOK_AHEAD)
+        return self._go_on(last=False)
 
     def finish(self) -> str:
         """The rest of the text. The redactor can then be used for another."""
-        shown = self._go_on(len(self._text) + 1)
+        shown = self._go_on(last=True)
         if self._tail is not None:  # the text ends with the secret
-            self._note_place(self._position)
+            self._note_place(len(self._text))
         self._text, self._position, self._tail, self._behind_mask, self._dropped = "", 0, None, False, 0
         return shown
 
-    def _go_on(self, limit: int) -> str:
-        """Judge every place before `limit`: behind it there is enough text to be sure."""
+    def _go_on(self, *, last: bool) -> str:
+        """Judge every place behind which there is enough text to be sure; when it is the `last` text, all of it.
+
+        Places are those of the plain text, in which secrets look like themselves; what is shown is the written one.
+        """
         shown: list[str] = []
-        text, rules = self._text, self._rules
+        plain, rules = PlainText(self._text), self._rules
+        text, written, index = plain.text, plain.written, plain.written_index
+        limit = len(text) + 1 if last else len(text) - LOOK_AHEAD
         end = min(limit, len(text))
         next_token = _Ahead(rules.next_token, text)
         next_assignment = _Ahead(rules.next_assignment, text)
         while self._position < end:
             if self._tail is not None:
-                self._skip_tail(limit)
+                self._skip_tail(plain, limit)
                 continue
             match = rules.tokens_behind_mask.match(text, self._position) if self._behind_mask else None
             self._behind_mask = False
@@ -150,32 +159,32 @@ class Redactor:
                 found = (next_token.at(self._position), next_assignment.at(self._position))
                 match = min((each for each in found if each is not None), key=_start, default=None)
             if match is None or match.start() >= end:
-                shown.append(text[self._position : end])
+                shown.append(written[index(self._position) : index(end)])
                 self._position = end
                 break
             number = int((match.lastgroup or "k0")[1:])
             kept = rules.kept[number].match(text, match.start())
             secret = kept.end() if kept else match.start()
-            shown += [text[self._position : secret], mask(rules.kinds[number].name)]
+            shown += [written[index(self._position) : index(secret)], mask(rules.kinds[number].name)]
             self.found += 1
-            self._begun = (self._dropped + secret, rules.kinds[number].name)
+            self._begun = (self._dropped + index(secret), rules.kinds[number].name)
             self._position = match.end()
             self._tail = rules.tails[number]
         drop = max(self._position - LOOK_BEHIND, 0)
-        self._text = text[drop:]
+        self._text = written[index(drop) :]
         self._position -= drop
-        self._dropped += drop
+        self._dropped += index(drop)
         return "".join(shown)
 
-    def _skip_tail(self, limit: int) -> None:
+    def _skip_tail(self, plain: PlainText, limit: int) -> None:
         """Pass over what still belongs to the secret that was found last."""
-        match = self._tail.match(self._text, self._position) if self._tail is not None else None
+        match = self._tail.match(plain.text, self._position) if self._tail is not None else None
         end = match.end() if match else self._position
-        if end + LONGEST_END <= len(self._text) or limit > len(self._text):
+        if end + LONGEST_END <= len(plain.text) or limit > len(plain.text):
             self._tail = None
             self._behind_mask = True
             self._position = end
-            self._note_place(end)
+            self._note_place(plain.written_index(end))
         else:
             # It may go on in what is still to come.
             self._position = limit
@@ -184,6 +193,15 @@ class Redactor:
         if self._places is not None:
             start, kind = self._begun
             self._places.append(Place(start, self._dropped + end, kind))
+
+
+def _written_forms(value: str) -> set[str]:
+    """A secret as it is, and as it stands in a string literal or in JSON, also inside another; plain as far as texts
+    are made plain."""
+    forms = {value}
+    for _ in range(2):
+        forms |= {write(form)[1:-1] for form in forms for write in (repr, json.dumps)}
+    return {plain_text(form) for form in forms if len(form) <= LOOK_AHEAD}
 
 
 class _Ahead:

@@ -4,7 +4,9 @@ A kind has a head, which decides and is of bounded length, and a tail: character
 many there are. With heads of bounded length a text can be judged piece by piece, with one outcome however it is cut.
 
 Existing scanners (detect-secrets, gitleaks, trufflehog) look for secrets in files, line by line, to report them; they
-neither mask nor take a stream, and their guesses by entropy would mask hashes and identifiers that an agent needs.
+neither mask nor take a stream, their rules have no bound on how far they look, which a stream needs, and their guesses
+by entropy would mask hashes and identifiers that an agent needs. Texts are matched in their plain form
+(`cloche.repl.escaped_text`): quotes and slashes are written without escapes here.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ LOOK_AHEAD = 1024
 """No head is longer; what it must see behind itself counts too."""
 LOOK_BEHIND = 64
 """No head looks further back."""
-LONGEST_END = 128
+LONGEST_END = 256
 """What a tail may end with, such as the last line of a private key, is not longer."""
 
 NOTHING_MORE = ""
@@ -25,6 +27,19 @@ _TOKEN = rf"{_WORD}*+"
 _VALUE = r"[A-Za-z0-9_\-+/=.~%]"
 _MIXED = rf"(?={_WORD}{{0,48}}[0-9])(?={_WORD}{{0,48}}[A-Z])"
 _PRIVATE_KEY = r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?"
+_ESCAPED_BLANK = r"\\{1,4}[nrt]"
+_GAP = rf"\s{{0,12}}+(?:{_ESCAPED_BLANK}\s{{0,12}}+){{0,4}}+"
+_SIGN = r"[:=][=>]?"
+# From one item of a list of lines to the next: '-----BEGIN ...', 'MII...', b'abc==', {3: "..."}, or "..." + "...".
+_NEXT_ITEM = (
+    rf"[\"'][ \t()\[\]{{}}+;]{{0,8}}(?:[,+\n]|{_ESCAPED_BLANK})(?:[\s()\[\]{{}}0-9:,+]|{_ESCAPED_BLANK}){{0,32}}"
+    r"[bBrRuU]{0,2}[\"'](?=[A-Za-z0-9+/=]{0,80}+[\"'\\]|-----END |[A-Za-z-]{3,20}+: )"
+)
+
+
+def _not_behind(characters: str) -> str:
+    """True where a word begins: behind none of `characters`, or behind an escape of a line end or another blank."""
+    return rf"(?:(?<![{characters}])|(?<=\\[nrtfvab]))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +55,7 @@ class Kind:
     """Matches what else belongs to it."""
     kept: str = ""
     """Matches what is shown of the head."""
-    edge: str = r"(?<![A-Za-z0-9])"
+    edge: str = _not_behind("A-Za-z0-9")
     """What must be true before it."""
 
 
@@ -49,14 +64,14 @@ TOKENS: tuple[Kind, ...] = (
         "private key",
         ("-----BEGIN ",),
         rf"{_PRIVATE_KEY}-----",
-        # Up to the line that ends it. Line ends may be written as \n in a string.
-        tail=rf"(?:[A-Za-z0-9+/=\s\\:,.()]|-(?!----))*+(?:-----END {_PRIVATE_KEY}-----)?+",
+        # Up to the line that ends it. Line ends may be written as \n in a string, or each line be a string.
+        tail=rf"(?:[A-Za-z0-9+/=\s\\:,.()|>]|-(?!----)|{_NEXT_ITEM})*+(?:-----END {_PRIVATE_KEY}-----)?+",
         edge="",
     ),
-    Kind("Anthropic key", ("sk-ant-",), rf"{_WORD}{{16}}", edge=r"(?<![A-Za-z0-9_-])"),
-    Kind("OpenRouter key", ("sk-or-v1-",), r"[0-9a-f]{32}", edge=r"(?<![A-Za-z0-9_-])"),
-    Kind("OpenAI key", ("sk-",), rf"(?:proj-|svcacct-|admin-)?{_MIXED}{_WORD}{{20}}", edge=r"(?<![A-Za-z0-9_-])"),
-    Kind("API key", ("sk-",), r"[0-9a-f]{32}", edge=r"(?<![A-Za-z0-9_-])"),
+    Kind("Anthropic key", ("sk-ant-",), rf"{_WORD}{{16}}", edge=_not_behind("A-Za-z0-9_-")),
+    Kind("OpenRouter key", ("sk-or-v1-",), r"[0-9a-f]{32}", edge=_not_behind("A-Za-z0-9_-")),
+    Kind("OpenAI key", ("sk-",), rf"(?:proj-|svcacct-|admin-)?{_MIXED}{_WORD}{{20}}", edge=_not_behind("A-Za-z0-9_-")),
+    Kind("API key", ("sk-",), r"[0-9a-f]{32}", edge=_not_behind("A-Za-z0-9_-")),
     Kind("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{30}"),
     Kind("GitHub token", ("github_pat_",), r"[A-Za-z0-9_]{30}"),
     Kind("GitLab token", ("glpat-", "glptt-", "gldt-", "glrt-", "glsoat-"), rf"{_WORD}{{20}}"),
@@ -89,7 +104,7 @@ TOKENS: tuple[Kind, ...] = (
     Kind("Shopify token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
     Kind("Vault token", ("hvs.", "hvb.", "hvr."), rf"{_WORD}{{24}}"),
     Kind("age key", ("AGE-SECRET-KEY-1",), r"[A-Z0-9]{20}"),
-    Kind("JWT", ("eyJ",), rf"{_WORD}{{10,512}}\.{_WORD}{{10}}", rf"(?:{_WORD}|\.)*+", edge=r"(?<![A-Za-z0-9_-])"),
+    Kind("JWT", ("eyJ",), rf"{_WORD}{{10,512}}\.{_WORD}{{10}}", rf"(?:{_WORD}|\.)*+", edge=_not_behind("A-Za-z0-9_-")),
     Kind(
         "bearer token",
         ("bearer ", "Bearer ", "BEARER "),
@@ -100,7 +115,8 @@ TOKENS: tuple[Kind, ...] = (
     Kind(
         "password",
         ("://",),
-        r"[^\s:/@\"'<>\[]{0,128}:(?!\[redacted)[^\s@/\"'<>]{1,512}(?=@[A-Za-z0-9\[])",
+        # Up to the last @ of the word. Not behind a port, after which a path may have one.
+        r"[^\s:/@\"'<>\[]{0,128}:(?!\[redacted|[0-9]{1,5}[/?#])[^\s\"'<>]{1,512}(?=@[A-Za-z0-9\[])",
         tail=NOTHING_MORE,
         kept=r"://[^:]*+:",
         edge="",
@@ -125,25 +141,25 @@ ASSIGNMENTS: tuple[Kind, ...] = (
     Kind(
         "credentials",
         (),
-        rf"(?=\s{{0,3}}[\"']?[A-Za-z]{{5,6}}\s{{1,3}}{_VALUE}){_named('authorization')}"
-        rf"\s{{0,3}}[\"']?(?i:bearer|basic|token|digest)\s{{1,3}}{_VALUE}{{8}}",
+        rf"(?=[=>]?{_GAP}[\"']?[A-Za-z]{{5,6}}\s{{1,3}}{_VALUE}){_named('authorization')}"
+        rf"[=>]?{_GAP}[\"']?(?i:bearer|basic|token|digest)\s{{1,3}}{_VALUE}{{8}}",
         tail=rf"{_VALUE}*+",
-        kept=r"[:=]\s*+[\"']?[A-Za-z]++\s++",
+        kept=rf"{_SIGN}{_GAP}[\"']?[A-Za-z]++\s++",
     ),
     Kind(
         "password or key",
         (),
-        rf"(?=\s{{0,3}}[\"'][^\s\"']{{6}}){_named(*_SURE)}\s{{0,3}}[\"'](?!\[redacted)[^\s\"']{{6}}",
+        rf"(?=[=>]?{_GAP}[\"'][^\s\"']{{6}}){_named(*_SURE)}[=>]?{_GAP}[\"'](?!\[redacted)[^\s\"']{{6}}",
         tail=r"[^\s\"']*+",
-        kept=r"[:=]\s*+[\"']",
+        kept=rf"{_SIGN}{_GAP}[\"']",
     ),
     Kind(
         "password or key",
         (),
-        rf"(?=\s{{0,3}}[\"']?{_VALUE}{{16}}){_named(*_SURE, *_LIKELY)}\s{{0,3}}[\"']?"
+        rf"(?=[=>]?{_GAP}[\"']?{_VALUE}{{16}}){_named(*_SURE, *_LIKELY)}[=>]?{_GAP}[\"']?"
         rf"(?={_VALUE}{{0,64}}[0-9])(?={_VALUE}{{0,64}}[A-Za-z]){_VALUE}{{16}}",
         tail=rf"{_VALUE}*+",
-        kept=r"[:=]\s*+[\"']?",
+        kept=rf"{_SIGN}{_GAP}[\"']?",
     ),
 )
 
