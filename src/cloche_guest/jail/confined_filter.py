@@ -8,6 +8,7 @@ leave the group of its worker, so that one signal reaches all that it started.
 from __future__ import annotations
 
 from cloche_guest.jail.filter import EAFNOSUPPORT, EPERM, asking, build_filter, permission, refusal, when
+from cloche_guest.jail.shared_user import one_more_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def build_confined_filter(machine: str, *, listener: bool, memfd: bool) -> bytes
         109: refusal(0),
         112: refusal(0),
     }
+    rules.update(one_more_filter())
     for number in (92, 93, 94, 260, 132, 235, 261):  # chown and its kin, and the older ways to set times
         rules[number] = refusal(EPERM)
     for number in range(191, 197):  # extended attributes are read by name, past Landlock

@@ -9,6 +9,7 @@ import sys
 from cloche_guest.jail import landlock, messages, syscalls, worker
 from cloche_guest.jail.confined_filter import build_confined_filter
 from cloche_guest.jail.places import DEVICES, SYSTEM, SYSTEM_FILES
+from cloche_guest.jail.shared_user import build_shared_user_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PROC_FILES = (
 )  # fmt: skip
 """Of the process itself. Not its folder as a whole: `net` in it shows the connections of the host."""
 _EBUSY = 16
+_ZERO = "/dev/zero"
 
 
 def run(
@@ -36,11 +38,13 @@ def run(
     worker.serve_behind(go_in, session, options)
 
 
-def allowed_paths(options: dict[str, Any], trees: list[str]) -> list[tuple[str, int]]:
+def allowed_paths(options: dict[str, Any], trees: list[str], *, memfd: bool) -> list[tuple[str, int]]:
     """What a guest may open, and for what: system and interpreter to read, its own folders to do as it likes."""
+    written = [path for path in DEVICES if memfd or path != _ZERO]  # to write to a mapping of it is shared memory
     read = [path for path in (*SYSTEM, *SYSTEM_FILES, *trees) if os.path.exists(path)]
     rules = [(path, landlock.rights_on(path, landlock.READ)) for path in read]
-    rules += [(path, landlock.READ_FILE | landlock.WRITE_FILE) for path in DEVICES if os.path.exists(path)]
+    rules += [(path, landlock.READ_FILE | landlock.WRITE_FILE) for path in written if os.path.exists(path)]
+    rules.append((_ZERO, landlock.READ_FILE))
     rules.append(("/proc/self", landlock.READ_FOLDER))
     rules += [
         ("/proc/self/" + name, landlock.READ_FILE) for name in _PROC_FILES if os.path.exists("/proc/self/" + name)
@@ -111,10 +115,13 @@ def enter(options: dict[str, Any], trees: list[str], lines: list[int], *, memfd:
     os.chdir(options["workspace"])
     # its keeper reads names in its memory, and nobody else of its user is meant to be kept out
     syscalls.set_dumpable(True)
-    landlock.restrict(allowed_paths(options, trees))
+    landlock.restrict(allowed_paths(options, trees, memfd=memfd))
     worker.limit(options)
     syscalls.drop_capabilities()
     _install_filter(memfd=memfd)
+    # without namespaces all guests of a process share one user
+    syscalls.install_filter(build_shared_user_filter(syscalls.machine()), listener=False)
+    worker.adapt_modules(memfd=memfd, shared=True)
     _forget_places()
 
 

@@ -128,20 +128,8 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
 
     `first`: rules by number that come before all others. Each ends in a return.
     """
-    if machine != "x86_64":
-        raise OSError(ENOSYS, "no system call list for this architecture", machine)
     numbers = {int(number) for number in _X86_64.split()[0::2]}
-    program: list[Instruction] = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 1, 0, _X86_64_AUDIT),
-        (_RETURN, 0, 0, KILL),
-        (_LOAD, 0, 0, _NUMBER),
-        (_GREATER_EQUAL, 0, 1, _X32_BIT),
-        (_RETURN, 0, 0, ERRNO | ENOSYS),
-    ]
-    for number, rule in (first or {}).items():
-        program.append((_EQUAL, 0, len(rule), number))
-        program.extend(rule)
+    program: list[Instruction] = []
     _special_rules(program, memfd=memfd)
     for low, high in _ranges(numbers):
         if low == high:
@@ -151,6 +139,25 @@ def build_filter(machine: str, *, memfd: bool, first: dict[int, list[Instruction
     for low, high in _ranges(set(_X86_64_REFUSED)):
         program += [(_GREATER_EQUAL, 0, 2, low), (_GREATER, 1, 0, high), (_RETURN, 0, 0, ERRNO | EPERM)]
     program.append((_RETURN, 0, 0, ERRNO | ENOSYS))
+    return assemble(machine, first or {}, program)
+
+
+def assemble(machine: str, rules: dict[int, list[Instruction]], rest: list[Instruction]) -> bytes:
+    """A program of rules by number, each of which ends in a return, and of what is to be done with all other calls."""
+    if machine != "x86_64":
+        raise OSError(ENOSYS, "no system call list for this architecture", machine)
+    program: list[Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _X86_64_AUDIT),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        (_GREATER_EQUAL, 0, 1, _X32_BIT),
+        (_RETURN, 0, 0, ERRNO | ENOSYS),
+    ]
+    for number, rule in rules.items():
+        program.append((_EQUAL, 0, len(rule), number))
+        program.extend(rule)
+    program += rest
     return b"".join(
         code.to_bytes(2, sys.byteorder) + bytes((then, otherwise)) + value.to_bytes(4, sys.byteorder)
         for code, then, otherwise, value in program
@@ -303,6 +310,11 @@ def asking() -> list[Instruction]:
 def when(argument: int, value: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:
     """A rule that looks at the lower half of an argument. Both parts end in a return."""
     return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), (_EQUAL, 0, len(then), value), *then, *otherwise]
+
+
+def when_above(argument: int, value: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:
+    """The same for a larger number."""
+    return [(_LOAD, 0, 0, _ARGUMENT + 8 * argument), (_GREATER, 0, len(then), value), *then, *otherwise]
 
 
 def when_any(argument: int, bits: int, then: list[Instruction], otherwise: list[Instruction]) -> list[Instruction]:

@@ -112,12 +112,14 @@ def enter(
     user: int,
     limits: list[tuple[int, int]],
     program: bytes,
+    refusals: bytes,
 ) -> None:
     """All that a worker does before it runs guest code, in one call. See ``native/confine.c``."""
     amounts = _words(8, *(number for limit in limits for number in limit))
     confinement = _words(4, below, landlock, user, 0) + _words(
-        8, foreign.address_of(amounts), len(limits), len(program) // 8, foreign.address_of(program)
-    )
+        8, foreign.address_of(amounts), len(limits), len(program) // 8, foreign.address_of(program),
+        len(refusals) // 8, foreign.address_of(refusals),
+    )  # fmt: skip
     _check_library(_library.cloche_enter(seat, namespaces, _words(4, *lines), confinement))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import posix as os  # a part of it: `os` would cost the start of a zygote a millisecond
 import resource
 
+from cloche_guest.jail import counted_memory, shared_user, syscalls
 from cloche_guest.jail import filter as call_filter
-from cloche_guest.jail import syscalls
 from cloche_guest.jail.branches import reseed_numpy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any, Callable, Tuple
 
+    Filters = Tuple[bytes, bytes]
     from cloche_guest.jail.prepared import PreparedSession
 
 _NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
@@ -26,12 +27,12 @@ def join(groups: list[int]) -> None:
         os.write(descriptor, b"0")
 
 
-def enter(options: dict[str, Any], lines: list[int], seat: int, program: bytes) -> None:
+def enter(options: dict[str, Any], lines: list[int], seat: int, filters: Filters) -> None:
     """Go into the seat and give up everything that is not needed there."""
     namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
     below = bool(options.get("below"))  # a branch's seat, which can be branched again
     landlock = bool(options["landlock"])
-    syscalls.enter(seat, namespaces, lines, below, landlock, options["user"], _limits(options), program)
+    syscalls.enter(seat, namespaces, lines, below, landlock, options["user"], _limits(options), *filters)
 
 
 def arrange_descriptors(lines: list[int]) -> None:
@@ -51,7 +52,10 @@ def arrange_descriptors(lines: list[int]) -> None:
 def limit(options: dict[str, Any]) -> None:
     """Limits that hold for every session."""
     for which, amount in _limits(options):
-        resource.setrlimit(which, (amount, amount))
+        soft, hard = resource.getrlimit(which)
+        top = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+        keeps = which == resource.RLIMIT_STACK and 0 <= soft <= top  # a stack is as large as it may grow
+        resource.setrlimit(which, (soft if keeps else top, top))
 
 
 def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
@@ -62,7 +66,7 @@ def _limits(options: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def run(
-    session: PreparedSession, options: dict[str, Any], lines: list[int], seat: int, program: bytes, groups: list[int]
+    session: PreparedSession, options: dict[str, Any], lines: list[int], seat: int, filters: Filters, groups: list[int]
 ) -> None:
     """Never returns."""
 
@@ -70,7 +74,8 @@ def run(
         join(groups)
         # from then on this group is the top of all that is seen: where it lies tells much about the host
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)
-        enter(options, lines, seat, program)
+        enter(options, lines, seat, filters)
+        adapt_modules(memfd=bool(options.get("memfd")), shared=bool(options.get("shared_user")))
 
     serve_behind(go_in, session, options)
 
@@ -88,9 +93,21 @@ def serve_behind(go_in: Callable[[], None], session: PreparedSession, options: d
             os._exit(1)
 
 
-def make_filter(*, memfd: bool) -> bytes:
-    """The seccomp program, built once in the zygote."""
-    return call_filter.build_filter(syscalls.machine(), memfd=memfd)
+def make_filters(*, memfd: bool, shared: bool) -> Filters:
+    """The seccomp programs, built once in the zygote. `shared`: the guest's user is not its own."""
+    machine = syscalls.machine()
+    if not shared:
+        return call_filter.build_filter(machine, memfd=memfd), b""
+    first = shared_user.one_more_filter()
+    return call_filter.build_filter(machine, memfd=memfd, first=first), shared_user.build_shared_user_filter(machine)
+
+
+def adapt_modules(*, memfd: bool, shared: bool) -> None:
+    """Have Python's own modules do without what the filters refuse."""
+    if shared:
+        shared_user.adapt_modules()
+    if not memfd:
+        counted_memory.adapt_modules()
 
 
 def exit_code(status: int) -> int:

@@ -27,7 +27,7 @@ class Zygote:
         self._host = host
         self._options = options
         self._namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self._filters: dict[bool, bytes] = {}  # with memory files, and without
+        self._filters: dict[tuple[bool, bool], worker.Filters] = {}  # by whether with memory files, with a shared user
         self._workers: dict[int, tuple[int, int]] = {}  # pidfd -> pid, and the pipe on which its end is told
         self._watch = select.poll()
         self._templates = Templates()
@@ -140,13 +140,15 @@ class Zygote:
 
     def _start_worker(self, request: dict[str, Any], descriptors: list[int]) -> None:
         wire, out, err, line, inner, end, seat, workspace, *groups = descriptors
-        memfd = bool(request.get("memfd"))
-        program = self._filters.get(memfd) or self._filters.setdefault(memfd, worker.make_filter(memfd=memfd))
+        kind = bool(request.get("memfd")), bool(request.get("shared_user"))
+        filters = self._filters.get(kind)
+        if filters is None:
+            filters = self._filters[kind] = worker.make_filters(memfd=kind[0], shared=kind[1])
         syscalls.setns(seat, syscalls.CLONE_NEWPID)
         try:
             pid = self._session.fork()
             if pid == 0:
-                worker.run(self._session, request, [wire, out, err, line, inner], seat, program, groups)
+                worker.run(self._session, request, [wire, out, err, line, inner], seat, filters, groups)
         finally:
             syscalls.setns(self._namespace, syscalls.CLONE_NEWPID)
         pidfd = -1

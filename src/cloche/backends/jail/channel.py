@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from cloche.policy import Mount
     from cloche.session.workspace import Workspace
 
+STACK_BYTES = 64 << 20
+"""What a stack may grow to where only limits on data bound memory: they do not count it."""
+
 
 class JailChannel(CountedWorker):
     """One worker in a seat."""
@@ -70,7 +73,10 @@ class JailChannel(CountedWorker):
         try:
             groups = seat.open_group()
             # memory files are memory that only a cgroup counts
-            options = {**options, "groups": len(groups), "memfd": bool(groups), "user": seat.inside_user}
+            options = {**options, "groups": len(groups), "memfd": bool(groups)}
+            if not groups:
+                options["limit_stack"] = STACK_BYTES
+            options |= {"user": seat.inside_user, "shared_user": not seat.broker.own_users}
             if seat.ticket is None:
                 lines.append(seat.their_control.fileno())
                 if options.get("workspace") and seat.broker.mode is Mode.SEALED:

@@ -128,8 +128,16 @@ static int landlock_self(void)
 static int set_limits(const struct confinement *how)
 {
     for (size_t i = 0; i < how->limit_count; i++) {
-        struct rlimit both = {.rlim_cur = how->limits[i].amount, .rlim_max = how->limits[i].amount};
-        if (setrlimit((int)how->limits[i].resource, &both) < 0)
+        int resource = (int)how->limits[i].resource;
+        rlim_t amount = how->limits[i].amount;
+        struct rlimit both;
+        if (getrlimit(resource, &both) < 0)
+            return failed("getrlimit");
+        if (amount < both.rlim_max)
+            both.rlim_max = amount;
+        if (resource != RLIMIT_STACK || both.rlim_cur > both.rlim_max) /* a stack is as large as it may grow */
+            both.rlim_cur = both.rlim_max;
+        if (setrlimit(resource, &both) < 0)
             return failed("setrlimit");
     }
     return 0;
@@ -203,5 +211,9 @@ int confine(const struct confinement *how)
     long listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &how->filter);
     if (listener < 0)
         return failed("seccomp");
-    return hand_over((int)listener, users);
+    if (hand_over((int)listener, users) < 0)
+        return -1;
+    if (how->refusals.len > 0 && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &how->refusals) < 0)
+        return failed("seccomp");
+    return 0;
 }

@@ -24,6 +24,7 @@ struct confinement {
     const struct limit *limits;
     size_t limit_count;
     struct sock_fprog filter;
+    struct sock_fprog refusals; /* a second one, for when nothing is passed on any more; may be empty */
 };
 
 /* The worker's end of everything: its lines from 3 on, captured output also on 1 and 2, nothing on 0, nothing else. */

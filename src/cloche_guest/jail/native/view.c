@@ -325,6 +325,14 @@ static int open_folder(const char *path)
     return folder < 0 ? failed_at("open", path) : folder;
 }
 
+/* Where nothing counts shared memory: mapped with MAP_SHARED this device gives some that has no other name. */
+static int close_zero(void)
+{
+    if (mount(NULL, "/dev/zero", NULL, MS_BIND | MS_REMOUNT | MS_NODEV | MS_NOSUID | MS_NOEXEC, NULL) < 0)
+        return failed_at("remount", "/dev/zero");
+    return 0;
+}
+
 int furnish_seat(const struct packet *request, const struct trees *trees, int tree)
 {
     char quota[128];
@@ -336,6 +344,8 @@ int furnish_seat(const struct packet *request, const struct trees *trees, int tr
     if (furnish_private(PRIVATE, HOME, TEMPORARY, quota, read_user(request)) < 0)
         return -1;
     if (!is_link("/tmp") && cover_tmp(trees, quota) < 0)
+        return -1;
+    if (!packet_number_or(request, "memfd", 0) && close_zero() < 0)
         return -1;
     return mount_processes() < 0 ? -1 : open_folder(WORKSPACE);
 }
