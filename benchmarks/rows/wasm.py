@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from benchmarks.reference import real_interpreter
 from benchmarks.row import Contender, NotHere, Row, Sampler, Target
 from benchmarks.stopwatch import MICROSECONDS, timed
 from cloche import SessionSandbox, create_sandbox
+from cloche.backends.wasm.workers import workers
 from cloche.factory import probe_backends
 
 CELL = "print('hi')"
@@ -41,10 +43,26 @@ def wasm(**options: Any) -> SessionSandbox:
     return create_sandbox(backend="wasm", **options)
 
 
+def _worker_group(pid: int | None) -> list[list[bytes]]:
+    """What the system tells of each process of a worker: that which forks, and those of sessions."""
+    assert pid is not None
+    group, found = b"%d" % os.getpgid(pid), []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields[2] == group:
+            found.append([path.parent.name.encode(), *fields])
+    return found
+
+
 def _worker_cpu(pid: int | None) -> float:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS * 1000
+    return sum(sum(map(int, fields[12:16])) for fields in _worker_group(pid)) / _TICKS * 1000
+
+
+def _group_bytes(pid: int | None) -> int:
+    return sum(private_bytes(int(fields[0])) for fields in _worker_group(pid))
 
 
 def _own_cpu() -> float:
@@ -106,18 +124,20 @@ def bridge_calls() -> Iterator[Sampler]:
 
 @contextmanager
 def session_memory() -> Iterator[Sampler]:
-    """What the worker needs more for each session that has answered."""
+    """What the worker's processes need more for each session that has answered."""
     with wasm() as first:
         first.execute(CELL).check()
         pid = first.guest_pid
-        assert pid is not None
 
         def sample() -> Sequence[float]:
-            before = private_bytes(pid)
+            workers.close_idle()
+            while len(_worker_group(pid)) > 2:  # that which forks, and that of the first session
+                time.sleep(0.01)
+            before = _group_bytes(pid)
             made = [wasm() for _ in range(SESSIONS)]
             for sandbox in made:
                 sandbox.execute(CELL).check()
-            grown = private_bytes(pid) - before
+            grown = _group_bytes(pid) - before
             for sandbox in made:
                 sandbox.destroy()
             return [grown / SESSIONS / MEGABYTE]

@@ -31,11 +31,14 @@ def test_variables_stay_from_cell_to_cell():
         assert value(sandbox, "f()") == "42"
 
 
-def test_sessions_of_one_process_share_a_worker():
+def test_sessions_share_a_worker_and_have_a_process_each():
     with wasm() as one, wasm() as other:
         one.execute("x = 1").check()
         other.execute("x = 2").check()
-        assert one.guest_pid == other.guest_pid
+        assert one.guest_pid is not None
+        assert other.guest_pid is not None
+        assert one.guest_pid != other.guest_pid
+        assert {os.getpgid(one.guest_pid), os.getpgid(other.guest_pid)} == worker_pids()
         assert (value(one, "x"), value(other, "x")) == ("1", "2")
 
 

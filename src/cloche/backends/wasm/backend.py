@@ -31,6 +31,10 @@ GUEST_HOME = "/run/cloche"
 PACKAGES = "site-packages"
 OWN_MEMORY = 32 << 20
 """What the interpreter needs for itself."""
+OWN_ROOM = 96 << 20
+"""What the process of a session may hold beside the guest's memory: its threads, and WASI's own things."""
+FORMS_OF_A_FRAME = 8
+"""How often a frame is held while it is carried: as the runtime's text, as bytes, and as text of four bytes a sign."""
 LARGEST_MEMORY = (1 << 32) - 65536
 """What a guest of 32 bits can address."""
 
@@ -50,8 +54,8 @@ def wasm_layers() -> tuple[Layer, ...]:
         Layer("network", True, "there are no sockets"),
         Layer("fuel", True, "every instruction is counted, and can be limited"),
         Layer("memory", True, "a hard limit"),
-        Layer("process", True, "a worker process without a host's environment, shared by sessions of one owner only"),
-        Layer("rlimits", True, "file size and descriptors are bounded"),
+        Layer("process", True, "a process of its own, without a host's environment"),
+        Layer("rlimits", True, "file size, descriptors and memory of the process are bounded"),
         Layer("lifeline", sys.platform == "linux", "the kernel kills the worker when the host dies", "use Linux"),
     )
     return tuple(Layer(layer.name, False, layer.purpose, UNMASK) if layer.name in masked else layer for layer in layers)
@@ -157,8 +161,9 @@ class WasmBackend(Backend):
             self.prepare()
         assert self._binary is not None
         layers = tuple(layer.name for layer in wasm_layers() if layer.active)
-        worker = workers.get(Kind(self._binary, policy.workspace_bytes, frozenset(layers) & SEPARABLE))
-        channel = WasmChannel(worker, workspace, self._guest_folders(workspace), _options(policy))
+        folders = self._guest_folders(workspace)
+        process = workers.claim(Kind(self._binary, policy.workspace_bytes, frozenset(layers) & SEPARABLE))
+        channel = WasmChannel(process, workspace, folders, _options(policy, bounded="rlimits" in layers))
         channel.layers = layers
         channel.greeting = _greeting(policy)
         return channel
@@ -177,14 +182,20 @@ class WasmBackend(Backend):
         return self._folders
 
 
-def _options(policy: ExecutionPolicy) -> dict[str, Any]:
-    """What a worker is told of a session."""
+def _options(policy: ExecutionPolicy, *, bounded: bool) -> dict[str, Any]:
+    """What the process of a session is told of it."""
+    memory = min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY)
+    frame = max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK
+    attachment = policy.snapshot_max_bytes + FRAME_SLACK
+    copies = 1 + policy.protect_state + min(attachment, memory) / memory
+    room = OWN_ROOM + int(memory * copies) + FORMS_OF_A_FRAME * min(frame, memory)
     return {
         "fuel": policy.fuel_budget,
-        "memory": min(policy.memory_bytes or LARGEST_MEMORY, LARGEST_MEMORY),
+        "memory": memory,
         "deterministic": policy.deterministic,
-        "frame": max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK,
-        "attachment": policy.snapshot_max_bytes + FRAME_SLACK,
+        "frame": frame,
+        "attachment": attachment,
+        "room": room if bounded else None,
     }
 
 

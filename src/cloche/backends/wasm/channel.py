@@ -1,4 +1,4 @@
-"""A session in a worker, as the host holds it: a wire, two pipes, and a line in the worker's ledger."""
+"""A session in its process, as the host holds it: a wire, two pipes, and a line in the worker's ledger."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cloche.backends.wasm.folders import GuestFolder
-    from cloche.backends.wasm.workers import Worker
+    from cloche.backends.wasm.guest_process import GuestProcess
     from cloche.session.workspace import Workspace
 
 PATIENCE = 0.5
 """Seconds in which a session must end when it is told to. After that it is stuck where nobody can stop it, and its
-worker is killed."""
+process is killed."""
 _LOOK = 0.001
 
 
@@ -38,9 +38,9 @@ class WasmChannel(Channel):
     isolation = Isolation.METERED
 
     def __init__(
-        self, worker: Worker, workspace: Workspace, folders: tuple[GuestFolder, ...], options: dict[str, Any]
+        self, process: GuestProcess, workspace: Workspace, folders: tuple[GuestFolder, ...], options: dict[str, Any]
     ) -> None:
-        self.worker = worker
+        self.process = process
         self.folders = folders
         self.options = options
         self.last = Entry()
@@ -54,6 +54,8 @@ class WasmChannel(Channel):
         self.greeting: Mapping[str, Any] = {}
         try:
             with ExitStack() as ours:
+                process.hold()
+                ours.callback(process.let_go)
                 self._open({**options, "folders": [(folder.name, folder.writable) for folder in folders]}, ours)
                 ours.pop_all()
         except OSError as exc:
@@ -74,31 +76,32 @@ class WasmChannel(Channel):
                 readers.append(reader)
                 writers.append(writer)
             folders = open_all(self.folders, theirs)
-            self._slot = self.worker.open([far.fileno(), *writers, *folders], options)
+            self._cpu_before = cpu_seconds(self.process.pid) or 0.0 if self.process.used else 0.0
+            self.process.open([far.fileno(), *writers, *folders], options)
         wire.setblocking(False)
         self.wire = wire
         self.stdout, self.stderr = readers
 
     @property
     def pid(self) -> int:
-        """The worker's process, which other sessions share."""
-        return self.worker.pid
+        """The session's process, which it has for itself."""
+        return self.process.pid
 
     def interrupt(self, *, insist: bool) -> None:
         if self._owner == os.getpid():
-            self.worker.interrupt(self._slot, insist=insist)
+            self.process.interrupt(insist=insist)
 
     def kill(self) -> None:
         if self._owner != os.getpid() or self._exit is not None or self._told is not None:
             return
         self._told = time.monotonic()
-        self.worker.end(self._slot)
+        self.process.end()
         chores.after(PATIENCE, self._insist)
 
     def _insist(self) -> None:
         """It was told to end. Where it waits in the system, only the end of the whole process helps."""
         if self._owner == os.getpid() and not self._closed and self.reap(0) is None:
-            self.worker.kill()
+            self.process.kill()
 
     def reap(self, timeout: float) -> Exit | None:
         until = time.monotonic() + timeout
@@ -106,10 +109,12 @@ class WasmChannel(Channel):
             entry = self._entry()
             if entry.end is not End.NOT:
                 self._exit = _exit(entry)
-            elif not self.worker.alive:
-                self._exit = Exit(reason="its worker process has ended")
+            elif not self.process.alive:
+                entry = self._entry()  # what it wrote last
+                self._exit = Exit(reason="its process has ended") if entry.end is End.NOT else _exit(entry)
             elif self._told is not None and time.monotonic() > self._told + PATIENCE:
-                self.worker.kill()
+                self.process.kill()
+                self._told = time.monotonic()  # once more should that be lost, not at every look
             elif time.monotonic() >= until:
                 break
             else:
@@ -117,10 +122,11 @@ class WasmChannel(Channel):
         return self._exit
 
     def _entry(self) -> Entry:
-        return self.last if self._closed else self.worker.ledger.read(self._slot)
+        return self.last if self._closed else self.process.entry
 
     def cpu_seconds(self) -> float | None:
-        return cpu_seconds(self.worker.pid, self._entry().thread)
+        used = cpu_seconds(self.process.pid)
+        return None if used is None else max(0.0, used - self._cpu_before)
 
     def counted(self) -> Counted:
         entry = self._entry()
@@ -136,7 +142,7 @@ class WasmChannel(Channel):
             self.last = self._entry()
         self._closed = True
         if ours:
-            self.worker.release(self._slot)
+            self.process.let_go()
         self.wire.close()
         for descriptor in (self.stdout, self.stderr):
             if descriptor is not None:

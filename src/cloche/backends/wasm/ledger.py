@@ -15,10 +15,12 @@ from enum import IntEnum
 from typing import Any
 
 SLOTS = 4096
-"""Sessions of one worker at a time."""
+"""Processes of one worker at a time."""
 SIZE = 256
 _FIELDS = struct.Struct("<QQQQIiH")  # fuel, memory, thread, copy, end, status, length of the text
 _TEXT = SIZE - _FIELDS.size
+_PROCESS = struct.Struct("<I")  # behind the lines: it is there before the session is, and after it
+_WHOLE = SLOTS * (SIZE + _PROCESS.size)
 
 
 class End(IntEnum):
@@ -58,13 +60,13 @@ class Ledger:
     """One for each worker."""
 
     def __init__(self, descriptor: int) -> None:
-        self._memory = mmap.mmap(descriptor, SLOTS * SIZE)
+        self._memory = mmap.mmap(descriptor, _WHOLE)
 
     @classmethod
     def create(cls) -> tuple[Ledger, int]:
         """A new one, and the descriptor that the worker is given."""
         descriptor = _unnamed_file()
-        os.ftruncate(descriptor, SLOTS * SIZE)
+        os.ftruncate(descriptor, _WHOLE)
         return cls(descriptor), descriptor
 
     def read(self, slot: int) -> Entry:
@@ -83,6 +85,15 @@ class Ledger:
             entry.fuel, entry.memory, entry.thread, entry.copy, entry.end, entry.status, len(data),
         )  # fmt: skip
         _FIELDS.pack_into(self._memory, slot * SIZE, *values)
+
+    def process(self, slot: int) -> int:
+        """The process that writes to a line; 0 before it is known."""
+        (found,) = _PROCESS.unpack_from(self._memory, SLOTS * SIZE + slot * _PROCESS.size)
+        return int(found)
+
+    def set_process(self, slot: int, pid: int) -> None:
+        """Note it."""
+        _PROCESS.pack_into(self._memory, SLOTS * SIZE + slot * _PROCESS.size, pid)
 
     def close(self) -> None:
         """Unmap it."""

@@ -1,13 +1,16 @@
-"""The worker processes of this host: each holds sessions of ours alone, and all of them end with us."""
+"""The worker processes of this host: each forks processes for sessions of ours alone, and all of them end with us."""
 
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import signal
 import socket
 import subprocess
 import threading
+import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +22,19 @@ from cloche.backends.lifeline import kill_group_at_end, lifeline
 from cloche.backends.wasm.artefacts import Binary
 from cloche.backends.wasm.building import module_path
 from cloche.backends.wasm.control import ControlLine
+from cloche.backends.wasm.guest_process import GuestProcess
 from cloche.backends.wasm.ledger import SLOTS, Entry, Ledger
 from cloche.errors import StartError
 
 DEBUG_VARIABLE = "CLOCHE_WASM_DEBUG"
 """Set: what a worker complains about is shown."""
-OPEN_FILES = 4096
+OPEN_FILES = 1024
+"""Of one session; the worker's own process opens none for a guest."""
+MAX_IDLE = 12
+"""Processes that are kept for the next sessions when theirs have ended."""
 FLAGS = ("-I", "-S", "-X", "utf8")
+PATIENCE = 1.0
+"""Seconds within which processes that were killed are gone."""
 _HEADROOM = 64
 
 
@@ -41,14 +50,17 @@ class Kind:
 
 
 class Worker:
-    """One process. Any thread may ask it for something."""
+    """A process that has loaded the guest, and forks one for each session. Any thread may ask it for something."""
 
     def __init__(self, kind: Kind) -> None:
         facts = kind.binary.facts()
         if facts is None:
             raise StartError("the guest is not compiled", remedy="cloche setup wasm")
         self._lock = threading.Lock()
-        self._free = list(range(SLOTS - 1, -1, -1))
+        self._numbers = itertools.count(1)
+        self._slots = deque(range(SLOTS))
+        self._processes: dict[int, GuestProcess] = {}
+        self._idle: list[GuestProcess] = []
         self._closed = False
         self.ledger, ledger = Ledger.create()
         ours, theirs = socket.socketpair()
@@ -95,39 +107,61 @@ class Worker:
     @property
     def has_room(self) -> bool:
         """Whether it can take another session."""
-        return len(self._free) > _HEADROOM
+        return bool(self._idle) or len(self._slots) > _HEADROOM
 
-    def open(self, descriptors: list[int], options: dict[str, Any]) -> int:
-        """Begin a session over these descriptors; the number by which it goes."""
+    def claim(self) -> GuestProcess:
+        """A process for one session: one that has run others, or a fresh one."""
         with self._lock:
-            if self._closed:
-                raise StartError("the worker process has ended", remedy="try again: the next session starts another")
-            slot = self._free.pop()
-            self.ledger.write(slot, Entry())
-        self._send({"open": slot, "options": options}, descriptors)
-        return slot
+            while self._idle:
+                process = self._idle.pop()
+                if process.alive:
+                    return process
+                self._drop(process)
+        return self._fork()
 
-    def interrupt(self, slot: int, *, insist: bool) -> None:
-        """Have a session hear a signal."""
-        self._send({"interrupt": slot, "insist": insist})
+    def _fork(self) -> GuestProcess:
+        """It need not be there yet: what is sent to it waits, and where it cannot be made its line has no end."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            with self._lock:
+                if self._closed:
+                    ours.close()
+                    raise StartError(
+                        "the worker process has ended", remedy="try again: the next session starts another"
+                    )
+                number, slot = next(self._numbers), self._slots.popleft()
+                process = GuestProcess(self, number, slot, ControlLine(ours), self._take_back)
+                self._processes[number] = process
+                self.ledger.set_process(slot, 0)
+                self.ledger.write(slot, Entry())
+            self._send({"fork": number, "slot": slot}, [theirs.fileno()])
+        return process
 
-    def end(self, slot: int) -> None:
-        """End a session."""
-        self._send({"end": slot})
-
-    def forget(self, copy: int) -> None:
-        """A copy is not wanted any more."""
-        self._send({"forget": copy})
-
-    def release(self, slot: int) -> None:
-        """A session has ended, and nobody will ask about it any more."""
+    def _take_back(self, process: GuestProcess) -> None:
+        """The session there has ended, and nobody will ask about it any more."""
         with self._lock:
-            self._free.append(slot)
+            if not self._closed and len(self._idle) < MAX_IDLE and process.reusable:
+                self._idle.append(process)
+                return
+        process.close()
+        with self._lock:
+            self._drop(process)
             self._close_unread_ledger()
+
+    def _drop(self, process: GuestProcess) -> None:
+        if self._processes.pop(process.number, None) is not None:
+            self._slots.append(process.slot)
+
+    def kill_process(self, number: int) -> None:
+        """End one of its processes. Where there is no worker any more, all of them."""
+        if self.alive:
+            self._send({"kill": number})
+        else:
+            self.kill()
 
     def _close_unread_ledger(self) -> None:
         """It has a descriptor. Sessions that outlive the worker still look up how they ended."""
-        if self._closed and len(self._free) == SLOTS:
+        if self._closed and not self._processes:
             self.ledger.close()
 
     def _send(self, message: dict[str, Any], descriptors: list[int] | tuple[int, ...] = ()) -> None:
@@ -140,6 +174,9 @@ class Worker:
             os.killpg(self.process.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             self.process.wait()
+        until = time.monotonic() + PATIENCE
+        for process in list(self._processes.values()):
+            process.wait(until - time.monotonic())
 
     def close(self) -> None:
         """End it and forget it."""
@@ -147,6 +184,17 @@ class Worker:
         self.kill()
         with self._lock:
             self._closed = True
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """End the processes that no session has."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.close()
+        with self._lock:
+            for process in idle:
+                self._drop(process)
             self._close_unread_ledger()
 
     def leave(self) -> None:
@@ -154,6 +202,8 @@ class Worker:
         self._lock = threading.Lock()
         self.process.returncode = 0
         self._line.close()
+        for process in self._processes.values():
+            process.leave()
 
 
 class Workers:
@@ -165,8 +215,8 @@ class Workers:
         self._all: list[Worker] = []
         os.register_at_fork(after_in_child=self._forget)
 
-    def get(self, kind: Kind) -> Worker:
-        """A worker for such sessions."""
+    def claim(self, kind: Kind) -> GuestProcess:
+        """A process for such a session."""
         with self._lock:
             worker = self._found.get(kind)
             if worker is not None and not worker.alive:
@@ -174,7 +224,14 @@ class Workers:
             if worker is None or not worker.alive or not worker.has_room:
                 worker = self._found[kind] = Worker(kind)
                 self._all.append(worker)
-            return worker
+        return worker.claim()
+
+    def close_idle(self) -> None:
+        """End the processes that are kept for sessions to come."""
+        with self._lock:
+            found = list(self._all)
+        for worker in found:
+            worker.close_idle()
 
     def close(self) -> None:
         """End all of them."""

@@ -9,7 +9,7 @@ def main(arguments: list[str]) -> None:
     """Serve one host until it goes away."""
     control, ledger, *path = arguments
     sys.path += path
-    from cloche.backends.wasm.worker.service import serve
+    from cloche.backends.wasm.worker.zygote import serve
 
     serve(int(control), int(ledger))
 

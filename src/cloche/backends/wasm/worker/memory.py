@@ -14,9 +14,6 @@ import sys
 PAGE = 65536
 MOST = 1 << 32
 """No guest can address more."""
-MARK = b"xdebugpy"
-"""Stands in the memory of every CPython from 3.13 on, where its runtime begins."""
-MARK_SIZE = 256
 _MAPS = "/proc/self/maps"
 
 
@@ -66,29 +63,9 @@ class Mappings:
     def __init__(self, compiled: str) -> None:
         self._name = b" " + os.fsencode(compiled) + b"\n"
         self._taken: set[int] = set()
-        self._left: list[int] = []  # where memories have been
-        self._size = 0  # with which every memory begins
-        self._mark = (0, b"")  # what every memory begins with, at some place in it
 
     def take_newest(self) -> LinearMemory | None:
-        """The memory of the guest that was made last: the one that is not known yet.
-
-        Most often it lies where another has been; and that it is one of ours is seen by what is in it.
-        """
-        offset, mark = self._mark
-        for base in self._left:
-            if mark and _peek(base + offset, len(mark)) == mark:
-                self._left.remove(base)
-                self._taken.add(base)
-                return LinearMemory(base, self._size)
-        found = self._look_for_newest()
-        if found is not None and not mark:
-            self._size = found.size()
-            offset = found.read(0, self._size).find(MARK)
-            self._mark = (offset, found.read(offset, MARK_SIZE)) if offset >= 0 else (0, b"")
-        return found
-
-    def _look_for_newest(self) -> LinearMemory | None:
+        """The memory of the guest that was made last: the one that is not known yet."""
         try:
             with open(_MAPS, "rb", buffering=0) as file:
                 text = file.readall()
@@ -109,7 +86,6 @@ class Mappings:
     def give_back(self, memory: LinearMemory) -> None:
         """It has been unmapped, and another may be mapped there."""
         self._taken.discard(memory.base)
-        self._left = [memory.base, *self._left[:7]]
 
 
 def _private_span(line: bytes) -> tuple[int, int] | None:

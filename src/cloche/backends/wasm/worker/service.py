@@ -1,79 +1,64 @@
-"""A worker's main thread: takes what the host asks for on the control line."""
+"""The process of a session: its main thread takes what the host asks for, and the session has a thread of its own.
+
+When a session has ended, its process may be given another, never two at a time: descriptors, memory, threads and waits
+of the system are the session's alone.
+"""
 
 from __future__ import annotations
 
-import gc
 import os
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from cloche.backends.wasm.control import ControlLine
-from cloche.backends.wasm.engine import THREAD_STACK
-from cloche.backends.wasm.ledger import Ledger
-from cloche.backends.wasm.worker.runtime import Runtime
-from cloche.backends.wasm.worker.session import Session
-from cloche.backends.wasm.worker.trigger import Trigger
+from cloche.backends.wasm.ledger import End, Entry
+from cloche.backends.wasm.worker.bounds import bound_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from cloche.backends.wasm.control import ControlLine
+    from cloche.backends.wasm.ledger import Ledger
+    from cloche.backends.wasm.worker.session import Session
+
+AT_LEAST = 3
+"""Descriptors that a session comes with, before those of its folders."""
 
 
-def serve(control: int, ledger: int) -> None:
-    """Until the host is gone. Nothing is cleaned up: a store must be closed on its own thread, and all go at once."""
-    line = ControlLine(socket.socket(fileno=control))
-    book = Ledger(ledger)
-    os.close(ledger)
-    try:
-        _serve(line, book)
-    except Exception as exc:  # noqa: BLE001 - told to the host, which knows what to do about it
-        line.send({"failed": f"{type(exc).__name__}: {exc}"})
-    os._exit(0)
-
-
-def _serve(line: ControlLine, ledger: Ledger) -> None:
-    first = line.receive()
-    if first is None:
-        return
-    settings = first[0]
-    _limit(settings["limits"])
-    threading.stack_size(THREAD_STACK)
-    runtime, kind = _runtime(settings)
-    gc.freeze()  # what was imported need not be walked again and again
-    sessions: dict[int, Session] = {}
+def serve_sessions(line: ControlLine, ledger: Ledger, slot: int, runtime: Any, kind: type[Session]) -> None:
+    """Until the host is gone, or wants no other session here."""
+    session: Session | None = None
     while (found := line.receive()) is not None:
         message, descriptors = found
         if "open" in message:
-            slot = message["open"]
-            wire, stdout, stderr, *folders = descriptors
-            session = kind(runtime, ledger, slot, socket.socket(fileno=wire), message["options"])
-            sessions[slot] = session
-            threading.Thread(target=session.run, args=(stdout, stderr, folders), daemon=True).start()
-        elif "interrupt" in message:
-            sessions[message["interrupt"]].interrupt(insist=message["insist"])
+            try:
+                session = _open(ledger, slot, runtime, kind, message["open"], descriptors)
+            except (OSError, RuntimeError, MemoryError, ValueError) as exc:  # this one cannot be had
+                ledger.write(slot, Entry(end=End.FAILED, text=f"{type(exc).__name__}: {exc}"))
+                for descriptor in descriptors:
+                    _close(descriptor)
         elif "forget" in message:
             runtime.images.pop(message["forget"], None)
+        elif session is None:
+            continue  # it was never opened
+        elif "interrupt" in message:
+            session.interrupt(insist=message["interrupt"])
         elif "end" in message:
-            sessions[message["end"]].end()
+            session.end()
 
 
-def _runtime(settings: Mapping[str, Any]) -> tuple[Any, type[Session]]:
-    """What sessions are made of, and what kind of sessions."""
-    if settings["kind"] == "module":
-        from cloche.backends.wasm.worker.stock import StockRuntime, StockSession
+def _open(
+    ledger: Ledger, slot: int, runtime: Any, kind: type[Session], options: dict[str, Any], descriptors: list[int]
+) -> Session:
+    if len(descriptors) < AT_LEAST + len(options["folders"]):
+        raise OSError("a session could not be given its descriptors")
+    wire, stdout, stderr, *folders = descriptors
+    bound_memory(options.get("room"))
+    session = kind(runtime, ledger, slot, socket.socket(fileno=wire), options)
+    threading.Thread(target=session.run, args=(stdout, stderr, folders), daemon=True).start()
+    return session
 
-        return StockRuntime(settings["compiled"], settings["guest"]), StockSession
-    trigger = settings.get("trigger")
-    return Runtime(settings["compiled"], None if trigger is None else Trigger(**trigger)), Session
 
-
-def _limit(limits: Mapping[str, Any]) -> None:
-    """The operating system's own limits, as a second wall."""
-    import resource
-
-    for name, amount in limits.items():
-        which = getattr(resource, f"RLIMIT_{name.upper()}", None)
-        if which is not None:
-            _, hard = resource.getrlimit(which)
-            most = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-            resource.setrlimit(which, (most, most))
+def _close(descriptor: int) -> None:
+    try:
+        os.close(descriptor)
+    except OSError:
+        pass

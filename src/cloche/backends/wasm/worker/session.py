@@ -178,7 +178,7 @@ class Session:
 
     def _return_to(self, number: int) -> None:
         """Be what another session was when that copy was made."""
-        image = self._runtime.images[number]
+        image = self._runtime.images.pop(number)
         self._call(image.greeting, None)
         assert self.memory is not None
         missing = image.size - self.memory.size()
