@@ -62,6 +62,8 @@ class Kernel:
         self.bridges = Bridges(link.call, flush_quietly, self.space.current_context)
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
+        self.before: Callable[[str], None] | None = None
+        """Called with the name of each method before that is called, while there is something to do then."""
         self.bench: workbench.Workbench | None = None  # what an agent finds beside the plain namespace
         self._methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]] = {
             "execute": self.execute,
@@ -117,6 +119,8 @@ class Kernel:
         number = request.get("id")
         attachment = None
         try:
+            if self.before is not None:
+                self.before(request.get("method", ""))
             method = self._methods.get(request.get("method", ""))
             if method is None:
                 raise RequestFailed(METHOD_NOT_FOUND, "no method %.60r" % (request.get("method"),))

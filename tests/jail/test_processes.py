@@ -87,6 +87,20 @@ def test_priorities_limits_and_processors_are_set_of_oneself_only() -> None:
         assert value(neighbour, "os.getpriority(os.PRIO_PROCESS, 0)") == "0"
 
 
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no groups by session")
+def test_a_session_slows_down_no_other_by_the_group_that_the_scheduler_made_of_it() -> None:
+    with jail() as sandbox, jail() as neighbour:
+        for each in (sandbox, neighbour):
+            each.execute("import subprocess").check()
+        with sandbox.fork() as branch:
+            write = (
+                "subprocess.run(['sh', '-c', 'echo 19 > /proc/self/autogroup && cat /proc/self/autogroup'], text=True"
+            )
+            assert "nice 19" in str(value(branch, write + ", capture_output=True).stdout"))
+            for other in (sandbox, neighbour):
+                assert Path(f"/proc/{other.guest_pid}/autogroup").read_text().endswith("nice 0\n")
+
+
 NEIGHBOURS = """
 import json, sys, cloche
 def session():

@@ -18,7 +18,7 @@ from cloche.escapes import all_techniques
 PATIENCE = 280
 """Seconds; for a hang only."""
 pytestmark = pytest.mark.timeout(PATIENCE + 20)
-WALL = ("test_jail.py", "test_confined.py", "test_tiers.py", "test_clean_up.py")
+WALL = ("test_jail.py", "test_branch_walls.py", "test_confined.py", "test_tiers.py", "test_clean_up.py")
 """Of the tests of the jail, those whose outcome depends on who runs them."""
 WALL_TOPICS = ("cancel", "files", "isolation", "lifecycle", "limits", "time")
 CONFORMANCE = tuple(f"cloche.conformance.test_{topic}" for topic in WALL_TOPICS)

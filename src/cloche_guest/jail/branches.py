@@ -16,7 +16,7 @@ from time import sleep
 from cloche_guest.capture import flush_quietly
 from cloche_guest.codes import CANNOT_BRANCH, RequestFailed
 from cloche_guest.jail import messages, syscalls
-from cloche_guest.jail.places import PRIVATE, WORKSPACE
+from cloche_guest.jail.places import PRIVATE, TEMPORARY, WORKSPACE
 from cloche_guest.signals import state
 
 TYPE_CHECKING = False
@@ -34,9 +34,17 @@ if TYPE_CHECKING:
 
 
 NO_PROCESS = "no more processes: each branch counts as two of the session that it comes from"
+NO_LAYER = (
+    "no more layers: the session went on beside living branches as often as the kernel lets it step away from them"
+)
+_REASONS = {errno.EAGAIN: NO_PROCESS, errno.E2BIG: NO_LAYER}
+_WITHOUT_CODE = ("branch", "ping")
+"""Methods that run no code of the session's."""
 _FROM_START, _CURRENT = 0, 1
 _KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
-_OURS = (WORKSPACE, PRIVATE)
+_OURS = (WORKSPACE, PRIVATE, "/proc", "/tmp")
+_PIECE = 1 << 20
+_ACCESS = 3  # of the flags: reading, writing or both
 
 
 class Branches:
@@ -47,6 +55,8 @@ class Branches:
         self._line = line
         self._files: list[Any] = []
         self._folder = ""
+        self._newborn: list[int] = []
+        """Branches that we could still look into."""
         kernel.add_methods({"branch": self.branch, "resume": self.resume})
 
     def begin_again(self, line: int) -> None:
@@ -68,11 +78,14 @@ class Branches:
             try:
                 number = syscalls.fork_away(list(zip(descriptors[4:], _KINDS)), message.get("key", 0))
             except OSError as exc:
-                why = NO_PROCESS if exc.errno == errno.EAGAIN else "the session could not be copied: %s" % exc
+                why = _REASONS.get(exc.errno or 0, "the session could not be copied: %s" % exc)
                 raise RequestFailed(CANNOT_BRANCH, why) from None
             finally:
                 state.branching = False
             if number:
+                if not waits:
+                    self._newborn.append(number)
+                    self._kernel.before = self._stand_apart
                 return {}, None
             self._settle(descriptors, waits, kept)
         finally:
@@ -82,19 +95,45 @@ class Branches:
 
     def resume(self, params: dict[str, Any], body: bytearray | None) -> Reply:
         """In a copy that has waited: the host has put the files back to what they were."""
+        message, descriptors = self._heard()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if message is not None and "branched" in message:  # after we were made
+            try:
+                syscalls.stand_apart()
+            except OSError as exc:
+                why = _REASONS.get(exc.errno or 0, "the session cannot stand apart from its branches: %s" % exc)
+                raise RequestFailed(CANNOT_BRANCH, why) from None
         _go_to(self._folder)
         reopen(self._files)
         return {}, None
 
-    def _passed(self) -> tuple[dict[str, Any], list[int]]:
+    def _stand_apart(self, method: str) -> None:
+        """Before code of the session's runs again: what branches have started since is none of its business.
+
+        Not after each fork: there can be 15 such steps in the life of a process, and as many forks as one likes between
+        two cells. Branches that have ended need none.
+        """
+        if method in _WITHOUT_CODE:
+            return
+        self._kernel.before = None
+        newborn, self._newborn = self._newborn, []
+        if any(_lives(number) for number in newborn):
+            syscalls.stand_apart()
+
+    def _heard(self) -> tuple[dict[str, Any] | None, list[int]]:
+        """What the host has sent on our line, if it has."""
         line = _socket.socket(fileno=os.dup(self._line))
         line.setblocking(False)
         try:
-            message, descriptors = messages.receive(line)
+            return messages.receive(line)
         except OSError:
-            message, descriptors = None, []
+            return None, []
         finally:
             line.close()
+
+    def _passed(self) -> tuple[dict[str, Any], list[int]]:
+        message, descriptors = self._heard()
         if message is None or len(descriptors) < 4:
             raise RequestFailed(CANNOT_BRANCH, "the descriptors of the copy did not come")
         return message, descriptors
@@ -114,8 +153,9 @@ class Branches:
             self._files = open_files()
             _restore_random_state(random_state)
         else:
+            self._newborn, self._kernel.before = [], None  # they are not below us
             _go_to(self._folder)
-            reopen(open_files())
+            leave_behind(reopen(open_files()))
             reseed_numpy()
         self._kernel.runner.leave_parent_loop()
         # whose message this is, is told to the host by the system, not by us
@@ -142,7 +182,11 @@ def running_threads() -> list[str]:
 
 
 def open_files() -> list[OpenFile]:
-    """Files and folders of the session that are open, with what it takes to open them again."""
+    """Files of the session and all folders that are open, with what it takes to open them again.
+
+    All folders: from any that lies in another's view, its files can be reached. And files of ``/proc``, which are views
+    of a process.
+    """
     import fcntl
 
     found: list[Any] = []
@@ -151,7 +195,7 @@ def open_files() -> list[OpenFile]:
         try:
             path = os.readlink("/proc/self/fd/" + name)
             kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-            if not path.startswith(_OURS) or kind not in (stat.S_IFREG, stat.S_IFDIR):
+            if kind != stat.S_IFDIR and not (kind == stat.S_IFREG and path.startswith(_OURS)):
                 continue
             offset = os.lseek(descriptor, 0, _CURRENT) if kind == stat.S_IFREG else 0
             flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
@@ -162,17 +206,61 @@ def open_files() -> list[OpenFile]:
     return found
 
 
-def reopen(files: list[OpenFile]) -> None:
-    """The same descriptors on the files that have these names now: else we would write into another's copies."""
-    for descriptor, path, flags, inherited, offset in files:
+def reopen(files: list[OpenFile]) -> list[OpenFile]:
+    """The same descriptors on the files that have these names now: else we would write into another's copies. Returns
+    those that have no such name."""
+    nameless: list[OpenFile] = []
+    for file in files:
+        descriptor, path, flags, inherited, offset = file
         try:
             fresh = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC) | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # it had no name in the folder
+        except OSError:
+            nameless.append(file)
             continue
         if offset:
             os.lseek(fresh, offset, _FROM_START)
         os.dup2(fresh, descriptor, inheritable=bool(inherited))
         os.close(fresh)
+    return nameless
+
+
+def leave_behind(files: list[OpenFile]) -> None:
+    """In a branch: what has no name here is its parent's. A file is copied, anything else becomes nothing."""
+    for descriptor, _, flags, inherited, offset in files:
+        try:
+            fresh = _copy_of(descriptor)
+            os.lseek(fresh, offset, _FROM_START)
+        except OSError:  # a folder, not readable, or too large for this branch
+            fresh = os.open("/dev/null", flags & _ACCESS | os.O_CLOEXEC)
+        os.dup2(fresh, descriptor, inheritable=bool(inherited))
+        os.close(fresh)
+
+
+def _copy_of(descriptor: int) -> int:
+    """A file without a name that has the same content."""
+    fresh = os.open(TEMPORARY, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        done = 0
+        while done < size:
+            piece = os.pread(descriptor, _PIECE, done)
+            if not piece:
+                break
+            done += os.pwrite(fresh, piece, done)
+    except OSError:
+        os.close(fresh)
+        raise
+    return fresh
+
+
+def _lives(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _current_folder() -> str:

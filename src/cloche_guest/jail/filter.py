@@ -33,6 +33,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 _CLONE_NAMESPACES = 0x7E020000 | 0x80
 _AF_UNIX = 1
 _PRIO_PROCESS = 0
+_PASS = 0x636C6F63
 _SET_ID_BITS = 0o6000
 _FILE_TYPE, _NAMED_PIPE = 0o170000, 0o010000
 _O_CREAT, _O_TMPFILE = 0o100, 0o20000000
@@ -81,11 +82,11 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 10 mpr
 # mount umount2 pivot_root chroot unshare ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
 # perf_event_open io_uring_* kexec_* *_module *_handle_at iopl ioperm quotactl reboot swap* syslog acct set*time
 # adjtimex set*name kcmp fanotify_init pidfd_getfd mount_setattr fs* open_tree move_mount memfd_secret modify_ldt
-# personality set*id setgroups vmsplice seccomp landlock_*
+# personality set*id setgroups vmsplice seccomp
 _X86_64_REFUSED = (
     165, 166, 155, 161, 272, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
     304, 303, 172, 173, 179, 169, 167, 168, 103, 163, 164, 227, 159, 305, 170, 171, 312, 300, 438, 442, 430, 431, 432,
-    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 278, 317, 444, 445, 446,
+    433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 278, 317,
 )  # fmt: skip
 _X86_64_SPECIAL = {
     "open": 2,
@@ -117,6 +118,9 @@ _X86_64_SPECIAL = {
     "setpriority": 141,
     "sched_setaffinity": 203,
     "prlimit64": 302,
+    "landlock_create_ruleset": 444,
+    "landlock_add_rule": 445,
+    "landlock_restrict_self": 446,
 }
 _X86_64_AUDIT = 0xC000003E
 _X32_BIT = 0x40000000
@@ -205,6 +209,10 @@ def _special_rules(program: list[Instruction], *, memfd: bool) -> None:
         "memfd_create": _without_bits(1, _MFD_HUGETLB) if memfd else refusal(ENOSYS),
         # notification queues are charged to the user, and nobody reads keys here
         "pipe2": _without_bits(1, _O_NOTIFICATION_PIPE),
+        # for the worker's own step away from its branches (see native/confine.c); nothing else means to use them
+        "landlock_create_ruleset": when(3, _PASS, permission(), refusal(EPERM)),
+        "landlock_add_rule": when(4, _PASS, permission(), refusal(EPERM)),
+        "landlock_restrict_self": when(2, _PASS, permission(), refusal(EPERM)),
         # of oneself: not of a process group, of all of a user's, or of a branch
         "setpriority": when(0, _PRIO_PROCESS, when(1, 0, permission(), refusal(EPERM)), refusal(EPERM)),
         "sched_setaffinity": when(0, 0, permission(), refusal(EPERM)),

@@ -240,6 +240,12 @@ def install_filter(program: bytes, *, listener: bool = True) -> int:
     return call("seccomp", number_of("seccomp"), _SECCOMP_SET_MODE_FILTER, flags, head)
 
 
+def stand_apart() -> None:
+    """One more Landlock domain for this process: it can look into nobody who was forked from it before. Where it has
+    none, nothing is done."""
+    _check_library(_library.cloche_stand_apart())
+
+
 def fork_away(namespaces: list[tuple[int, int]], key: int) -> int:
     """Fork a copy of this process into these namespaces (descriptor, kind), entering which PID 1 approves by `key`. Its
     number here; 0 in the copy, which leads a session of its own.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
-from cloche.backends.jail.ends import Ends, rank_victims, readable
+from cloche.backends.jail.ends import Ends, namespaces_of, rank_victims, readable
 from cloche.backends.jail.seat import NOT_YET
 from cloche.errors import BranchError
 from cloche.session.callback_threads import threads
@@ -80,7 +80,8 @@ class JailBranch(BranchCopy):
 
     def conclude(self) -> JailChannel:
         channel = self._channel
-        handle = channel.ends.identify(time_left(UP_PATIENCE))
+        made = [os.fstat(descriptor).st_ino for descriptor in self._seat.namespaces]
+        handle = channel.ends.identify(time_left(UP_PATIENCE), lambda pid: namespaces_of(pid) == made)
         channel.take_worker(handle, self._parent.seat)
         self._seat.put_into_group(handle)
         self._seat.drop_namespaces()
@@ -139,7 +140,7 @@ class JailSavepoint(WaitingCopy):
 
     def _identify(self) -> None:
         try:
-            self._handle = self._channel.ends.identify(0.0)
+            self._handle = self._channel.ends.identify(0.0, self._seat.holds)
         except BranchError:
             self._handle = -1
         else:
@@ -161,6 +162,8 @@ class JailSavepoint(WaitingCopy):
             signal.pidfd_send_signal(self._handle, signal.SIGCONT)
         self.check()
         self._channel.ends.greet(time_left(UP_PATIENCE))
+        if seat.branched:  # they may have been made after it, and be none of its business
+            self._channel.ends.tell({"branched": True})
         self._forget()
         self._files.put_back()
         self._files.close()

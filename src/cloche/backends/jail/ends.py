@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -9,6 +10,7 @@ import socket
 import struct
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from cloche.backends.native import capture_pipe
 from cloche.errors import BranchError
@@ -16,11 +18,15 @@ from cloche.session.channel import Exit
 from cloche.session.frames import encode_frame
 from cloche_guest.jail import messages
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SOCKET_BUFFER = 1 << 20
 _CREDENTIALS = struct.Struct("3i")
 _SHORT = 1024
-_LEAST_DEPTH = 3
-"""Process namespaces of a worker, counted from ours: ours, the jail's, the seat's."""
+_NS_GET_PARENT = 0xB702
+NAMESPACES = ("user", "mnt", "pid")
+"""Those that a seat has of its own, in the order in which they are entered."""
 
 
 class Ends:
@@ -79,12 +85,18 @@ class Ends:
         if not heard.startswith(b"{"):
             raise BranchError("the copy of the session has ended")
 
+    def tell(self, message: dict[str, bool]) -> None:
+        """Something for the worker, on the line that brings it descriptors."""
+        with suppress(OSError):
+            messages.send(self.line, message)
+
     def has_come(self, patience: float) -> bool:
         """Whether the copy has shown itself, or has ended, within so many seconds."""
         return readable(self.line.fileno(), patience)
 
-    def identify(self, patience: float) -> int:
-        """A handle of the copy that lives at the other end, by the system's word on who wrote to us.
+    def identify(self, patience: float, is_there: Callable[[int], bool]) -> int:
+        """A handle of the copy that lives at the other end, by the system's word on who wrote to us. `is_there` says of
+        its process whether it is in the namespaces where it belongs, or raises OSError.
 
         What it wrote does not matter. There is no room for descriptors: those that a guest may send are dropped.
         """
@@ -94,12 +106,37 @@ class Ends:
         for level, kind, data in ancillary:
             if said and level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                 pid, _, _ = _CREDENTIALS.unpack_from(data)
-                return _handle_of(pid)
+                return _handle_of(pid, is_there)
         raise BranchError("the copy of the session ended at once")
 
 
-def _handle_of(pid: int) -> int:
-    """A handle of a process of the jail that had this number a moment ago; nobody else can be meant by it."""
+def namespaces_of(pid: int) -> list[int]:
+    """The user, mount and process namespace of a process, by inode. Raises OSError."""
+    return [os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in NAMESPACES]
+
+
+def is_beside(pid: int, pid_one: int, *, below: bool) -> bool:
+    """Whether a process is a worker in the seat of this PID 1, by its namespaces. In that of a branch (`below`) they
+    share the user namespace, elsewhere the worker's lies below that of PID 1. Raises OSError."""
+    users, *others = namespaces_of(pid)
+    users_of_pid_one, *expected = namespaces_of(pid_one)
+    if not below:
+        file = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            above = fcntl.ioctl(file, _NS_GET_PARENT)
+        finally:
+            os.close(file)
+        users = os.fstat(above).st_ino
+        os.close(above)
+    return (users, others) == (users_of_pid_one, expected)
+
+
+def _handle_of(pid: int, is_there: Callable[[int], bool]) -> int:
+    """A handle of a process of the jail that had this number a moment ago; nobody else can be meant by it.
+
+    The guest chooses which of its processes this is. So it is looked at: the seat that it is in, the rights and rules
+    that it has, and that it shares no process group.
+    """
     try:
         handle = os.pidfd_open(pid)
     except OSError as exc:
@@ -108,11 +145,13 @@ def _handle_of(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/status") as status:
             fields = dict(line.split(":", 1) for line in status if ":" in line)
+        inside = is_there(pid)
     except OSError:
-        fields = {}
-    inside = len(fields.get("NSpid", "").split()) >= _LEAST_DEPTH
-    harmless = int(fields.get("CapEff", "1"), 16) == 0 and fields.get("Seccomp", "").strip() == "2"
-    if not inside or not harmless or readable(handle, 0):
+        fields, inside = {}, False
+    apart = all(fields.get(name, "").split()[:1] == [str(pid)] for name in ("NSpgid", "NSsid"))
+    harmless = all(int(fields.get(name, "1"), 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
+    ruled = (fields.get("Seccomp", "").strip(), fields.get("NoNewPrivs", "").strip()) == ("2", "1")
+    if not (inside and apart and harmless and ruled) or readable(handle, 0):
         os.close(handle)
         raise BranchError("the copy of the session is not what was asked for")
     return handle

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.broker import ANSWER_PATIENCE, Ticket
-from cloche.backends.jail.ends import process_of, readable
+from cloche.backends.jail.ends import is_beside, process_of, readable
 from cloche.backends.jail.outside_users import outside_users
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import BranchError, ClocheError, StartError
@@ -264,6 +264,16 @@ class Seat:
                     return False
                 self._unanswered -= 1
         return True
+
+    def holds(self, pid: int) -> bool:
+        """Whether this process is a worker in here, by its namespaces. Raises OSError."""
+        return is_beside(pid, process_of(self.answer().seat) or 0, below=self.parent is not None)
+
+    @property
+    def branched(self) -> bool:
+        """Whether there are branches of the session here."""
+        with _family:
+            return bool(self._below)
 
     def make_below(self, options: dict[str, Any]) -> Seat:
         """The seat of a branch of the worker here, with empty folders."""

@@ -35,6 +35,10 @@ int arrange_descriptors(const int lines[LINES]);
  * order matters at every step. */
 int confine(const struct confinement *how);
 
+/* One more Landlock domain for the caller: from now on it, and what it starts, can look into nobody who does not have it,
+ * such as those that were forked before. There can be 16, one inside the other; then E2BIG. */
+int stand_apart(void);
+
 /* Gives up the capabilities that are held; where no new privileges can be gained, for good. `key` goes along in a
  * register that the call does not use: for a PID 1 that has to approve it. */
 int clear_capabilities(long key);

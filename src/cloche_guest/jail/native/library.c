@@ -24,6 +24,7 @@ extern void PyOS_AfterFork_Child(void);
 EXPORT const char *cloche_failed_step(void);
 EXPORT int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how);
 EXPORT int cloche_fork_away(const int (*namespaces)[2], int count, long key);
+EXPORT int cloche_stand_apart(void);
 EXPORT int cloche_gather_heap(size_t arena);
 EXPORT int cloche_settle_heap(void);
 
@@ -42,6 +43,14 @@ int cloche_settle_heap(void)
     return settle_heap();
 }
 
+/* Whether this process is in a Landlock domain: where it is not, one more would be of no use. */
+static int has_domain;
+
+int cloche_stand_apart(void)
+{
+    return has_domain ? stand_apart() : 0;
+}
+
 /* Go into a seat and give up everything that is not needed there. */
 int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct confinement *how)
 {
@@ -55,6 +64,7 @@ int cloche_enter(int seat, int namespaces, const int lines[LINES], const struct 
         return -1;
     if (chdir(WORKSPACE) < 0)
         return failed_at("chdir", WORKSPACE);
+    has_domain = how->landlock;
     return confine(how);
 }
 
@@ -89,6 +99,14 @@ static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int
     }
     birth->reason = errno;
     birth->step = "fork";
+    /* The session that this is a copy of will have to leave its domain, which cannot be undone and may fail: tried here,
+     * where it is of no consequence. */
+    if (pid > 0 && count > 0 && cloche_stand_apart() < 0) {
+        birth->reason = errno;
+        birth->step = "landlock";
+        kill(pid, SIGKILL);
+        _exit(1);
+    }
     birth->pid = pid;
     _exit(0);
 }
