@@ -118,9 +118,9 @@ def test_a_session_that_can_step_away_no_further_is_not_branched_and_told_what_t
         assert value(session, "kept") == "7"
     with pytest.raises(cloche.BranchError, match="no more layers") as raised:
         session.fork()
-    assert "branch from one of its branches" in str(raised.value.remedy)
+    assert "branch from an earlier branch" in str(raised.value.remedy)
     assert value(session, "kept") == "7"
-    with branches[-1].fork() as again:
+    with branches[0].fork() as again:
         assert value(again, "kept") == "7"
     for branch in branches:
         branch.destroy()
@@ -139,6 +139,17 @@ def test_a_copy_that_shares_a_process_group_is_not_accepted(session: cloche.Sess
     session.execute(IMPOSTOR.replace("os.setsid()", "pass")).check()
     with pytest.raises(cloche.BranchError):
         session.savepoint()
+
+
+def test_returning_beside_a_living_branch_is_one_step_however_often(session: cloche.SessionSandbox) -> None:
+    session.savepoint()
+    with session.fork() as branch:
+        for number in range(LAYERS + 2):
+            session.execute(f"kept = {number}").check()
+            session.undo()
+        assert value(session, "kept") == "7"
+        branch.execute(PROGRAM).check()
+        assert value(session, LOOK + "seen") == "[]"
 
 
 @pytest.mark.parametrize("folder", ["/", "/app", "/run", "/app/gone"])
@@ -180,6 +191,17 @@ def test_a_session_can_signal_its_branch(session: cloche.SessionSandbox) -> None
         with suppress(cloche.SessionLostError):
             assert branch.execute("kept").outcome == "killed"
         assert value(session, "kept") == "7"
+
+
+def test_what_was_open_at_the_fork_is_one_object(session: cloche.SessionSandbox) -> None:
+    session.execute(
+        "import mmap, os\nreader, writer = os.pipe()\n"
+        "with open('mapped', 'wb+') as file:\n"
+        "    file.truncate(4096); shared = mmap.mmap(file.fileno(), 4096)"
+    ).check()
+    with session.fork() as branch:
+        branch.execute("os.write(writer, b'through the pipe'); shared[:3] = b'map'").check()
+        assert value(session, "os.read(reader, 99), shared[:3]") == "(b'through the pipe', b'map')"
 
 
 def test_a_program_from_before_the_branch_can_look_into_what_the_branch_started(session: cloche.SessionSandbox) -> None:

@@ -75,7 +75,7 @@ Steps = Generator[Step, Any, T]
 
 _REMEDIES = {
     "threads": "end its threads first",
-    "no more layers": "branch from one of its branches, or move on with snapshot() and restore()",
+    "no more layers": "branch from an earlier branch, or move on with snapshot() and restore()",
     "no more processes": "destroy branches that are not needed, or raise policy.processes",
 }
 """By how the guest's reason begins."""

@@ -103,6 +103,7 @@ class JailSavepoint(WaitingCopy):
         self._seat = parent.seat
         self._files = _SavedFiles(parent.seat, quota) if replaced is None else replaced.give_files()
         self._handle = NOT_YET
+        self._births = parent.seat.births
         try:
             self._files.take()
             self._channel = JailChannel(parent.seat, Ends(), parent.approver)
@@ -162,7 +163,7 @@ class JailSavepoint(WaitingCopy):
             signal.pidfd_send_signal(self._handle, signal.SIGCONT)
         self.check()
         self._channel.ends.greet(time_left(UP_PATIENCE))
-        if seat.branched:  # they may have been made after it, and be none of its business
+        if seat.branched_since(self._births):  # of which it knows nothing
             self._channel.ends.tell({"branched": True})
         self._forget()
         self._files.put_back()

@@ -84,6 +84,8 @@ class Seat:
         """The answer that brought the seat."""
         self._unanswered = 0
         self._below: set[Seat] = set()
+        self.births = self.birth = 0
+        """How many branches were made of the session here; which of its parent's this is."""
         self._left = False
         self._ended = False
         self.spared: list[Callable[[float], int]] = []
@@ -269,11 +271,10 @@ class Seat:
         """Whether this process is a worker in here, by its namespaces. Raises OSError."""
         return is_beside(pid, process_of(self.answer().seat) or 0, below=self.parent is not None)
 
-    @property
-    def branched(self) -> bool:
-        """Whether there are branches of the session here."""
+    def branched_since(self, births: int) -> bool:
+        """Whether there are branches of the session here that were made after so many others."""
         with _family:
-            return bool(self._below)
+            return any(seat.birth > births for seat in self._below)
 
     def make_below(self, options: dict[str, Any]) -> Seat:
         """The seat of a branch of the worker here, with empty folders."""
@@ -291,6 +292,8 @@ class Seat:
         seat.private_folders = (parents_private, private)
         seat.ticket = Ticket(0, arrived=True, seat=pid_one, workspace=workspace)
         with _family:
+            self.births += 1
+            seat.birth = self.births
             self._below.add(seat)
         return seat
 
