@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cloche.guardrails import reexports
+from cloche.guardrails import rules as guard_rules
 from cloche.guardrails.parsing import parse
 from cloche.guardrails.triggers import may_violate
 from cloche.guardrails.visitor import ASTSecurityVisitor, check
@@ -118,6 +122,16 @@ WAYS_AROUND = {
     "from random import _os": "private",
     "import json\njson.codecs.sys": "module",
     "import re\nre.enum.sys": "module",
+    # a module through other modules, by whatever name
+    "import json\njson.codecs.open(f)": "file",
+    "from json import codecs as c\nc.open(f)": "file",
+    "import json.decoder\njson.decoder.scanner.re.enum.bltns.open(f)": "module",
+    "import enum\nenum.bltns.eval(t)": "module",
+    "from enum import bltns": "module",
+    "import queue\nqueue.threading": "module",
+    "import typing\ntyping.stdlib_re.enum.bltns": "module",
+    "import xml.etree.ElementTree as E\nE.io.open(f)": "file",
+    "import pandas as pd\npd.io.common.codecs.open(f)": "file",
     "import dataclasses\ndataclasses.inspect": "module",
     "import typing\nt = typing\nt.sys": "module",
     "(lambda m: m.sys)(enum)": "module",
@@ -195,6 +209,18 @@ WAYS_AROUND = {
     "ｅｖａｌ('1')": "name",
     "x.__ｃlass__": "attribute",
 }
+
+
+def test_every_other_name_of_a_forbidden_module_in_the_standard_library_is_known():
+    forbidden = guard_rules.MODULES | guard_rules.MORE_MODULES
+    found = {
+        name
+        for path in Path(sysconfig.get_path("stdlib")).glob("*.py")
+        if path.stem not in forbidden
+        for name, module in reexports._imported_by(path.stem).items()
+        if module in forbidden and name not in forbidden and not name.startswith("_")
+    }
+    assert found <= guard_rules.ALIASES
 
 
 @pytest.mark.parametrize("code", WAYS_AROUND, ids=lambda code: code.replace("\n", "; "))

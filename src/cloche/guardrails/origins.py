@@ -6,6 +6,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from cloche.guardrails.reexports import canonical
 from cloche.guardrails.rules import COMMON_ALIASES, KNOWN_MODULES
 
 # Enough for whatever people write; without a bound, a chain of ten thousand attributes would be read again for each.
@@ -54,7 +55,8 @@ class Origins:
                 return set()
         if not isinstance(node, ast.Name):
             return set()
-        return {".".join((origin, *reversed(rest))) for origin in self._origins(node.id)}
+        names = {".".join((origin, *reversed(rest))) for origin in self._origins(node.id)}
+        return names | {canonical(name) for name in names if "." in name}
 
     def text(self, node: ast.AST) -> str | None:
         """The string that an expression gives, if it is made of fixed ones."""

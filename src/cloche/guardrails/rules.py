@@ -56,6 +56,9 @@ TELLING_MODULES = MODULES - {"code", "socket"}
 # are something else.
 REEXPORTED = MODULES | {"gc", "inspect", "linecache", "marshal", "posix", "nt"}
 
+# Other names under which modules of the standard library have them; a test looks through its sources for more.
+ALIASES = frozenset({"bltns"})
+
 FRAME_ATTRIBUTES = frozenset({
     "ag_await", "ag_code", "ag_frame", "cr_await", "cr_code", "cr_frame", "cr_origin", "f_back", "f_builtins", "f_code",
     "f_globals", "f_locals", "f_trace", "gi_code", "gi_frame", "gi_yieldfrom", "tb_frame", "tb_next", "func_code",

@@ -24,6 +24,7 @@ _LONG = (
     | rules.MORE_MODULES
     | rules.MORE_NAMES
     | rules.REEXPORTED
+    | rules.ALIASES
     | rules.FRAME_ATTRIBUTES
     | rules.FILE_METHODS
     | rules.BY_NAME

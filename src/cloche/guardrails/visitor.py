@@ -17,6 +17,7 @@ from typing import ClassVar, TypeAlias
 from cloche.guardrails import rules
 from cloche.guardrails.origins import Origins
 from cloche.guardrails.parsing import parse
+from cloche.guardrails.reexports import canonical
 from cloche.guardrails.scopes import (
     COMPREHENSIONS,
     FUNCTIONS,
@@ -165,8 +166,11 @@ class ASTSecurityVisitor(ast.NodeVisitor):
                 self._report(alias, "private", f"`{alias.name}` is private to `{node.module}`")
             elif alias.name in rules.REEXPORTED:
                 self._report(alias, "module", f"`{full}` is the module `{alias.name}`", _instead("module", alias.name))
+            elif self._module_behind({canonical(full)}) is not None:
+                behind = canonical(full)
+                self._report(alias, "module", f"`{full}` is the module `{behind}`", _instead("module", behind))
             else:
-                self._check_function(alias, {full})
+                self._check_function(alias, {full, canonical(full)})
                 rule = self._attribute_rule(alias.name)
                 if rule is not None:
                     self._report(alias, rule, f"`{full}` may not be imported")
@@ -243,14 +247,21 @@ class ASTSecurityVisitor(ast.NodeVisitor):
     def _check_attribute_of_module(self, node: ast.Attribute) -> None:
         owners = self._origins.of(node.value)
         shown = node.attr.lstrip("_")
+        behind = self._module_behind(self._origins.of(node)) if owners else None
         if shown in rules.TELLING_MODULES or (owners and shown in rules.REEXPORTED):
             self._report(node, "module", f"`.{node.attr}` is the module `{shown}`", _instead("module", shown))
+        elif behind is not None:
+            self._report(node, "module", f"`.{node.attr}` is the module `{behind}`", _instead("module", behind))
         elif node.attr.startswith("_") and not _is_dunder(node.attr):
             # Of a class of a module, such as a named tuple's, they may be public.
             if any(not owner.rpartition(".")[2][:1].isupper() for owner in owners):
                 self._report(node, "private", f"`.{node.attr}` is private to `{min(owners)}`")
         elif isinstance(node.ctx, ast.Load):
             self._check_function(node, self._origins.of(node) or {node.attr})
+
+    def _module_behind(self, names: set[str]) -> str | None:
+        """A module that may not be imported, where a chain of attributes is one of those."""
+        return next((name for name in sorted(names) if name in self._modules), None)
 
     def _check_function(self, node: Placed, names: set[str]) -> None:
         """`names` are the full names that the node may stand for."""
