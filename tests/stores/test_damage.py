@@ -115,7 +115,7 @@ def test_an_object_that_is_none_of_ours_is_found(s3_endpoint: str, content: byte
 
     with S3Store("shelf", "damage", **s3_options(s3_endpoint)) as store:
         store.put("k", b"as it was", owner="me")
-        Bucket("shelf", **s3_options(s3_endpoint)).put("damage/me/k", content)
+        Bucket("shelf", **s3_options(s3_endpoint)).put("damage/.cloche-entries/me/k", content)
         for look in (store.get, store.head):
             with pytest.raises(DamagedEntryError):
                 look("k", owner="me")
@@ -129,7 +129,7 @@ def test_a_damaged_object_can_be_deleted(s3_endpoint: str) -> None:
     from obstore.store import S3Store as Bucket
 
     with S3Store("shelf", "damaged", **s3_options(s3_endpoint)) as store:
-        Bucket("shelf", **s3_options(s3_endpoint)).put("damaged/me/k", b"something else")
+        Bucket("shelf", **s3_options(s3_endpoint)).put("damaged/.cloche-entries/me/k", b"something else")
         assert store.delete("k", owner="me")
         assert not store.delete("k", owner="me")
 
@@ -140,7 +140,7 @@ def test_an_object_whose_data_was_cut_is_found(s3_endpoint: str) -> None:
     with S3Store("shelf", "cut", **s3_options(s3_endpoint)) as store:
         store.put("k", LARGE, owner="me")
         bucket = Bucket("shelf", **s3_options(s3_endpoint))
-        bucket.put("cut/me/k", bytes(bucket.get("cut/me/k").bytes())[:-1])
+        bucket.put("cut/.cloche-entries/me/k", bytes(bucket.get("cut/.cloche-entries/me/k").bytes())[:-1])
         with pytest.raises(DamagedEntryError):
             store.get("k", owner="me")
 

@@ -37,7 +37,7 @@ CREATE INDEX by_content ON entries (owner, sha256) WHERE data IS NULL;
 CREATE INDEX by_expiry ON entries (expires) WHERE expires IS NOT NULL;
 """
 _COLUMNS = "key, owner, version, size, sha256, written, expires"
-_ROWS, _LOCK = "entries.sqlite", "opening.lock"
+_ROWS, _LOCK, _BLOBS = "entries.sqlite", "opening.lock", "blobs"
 _ELSEWHERE = "name a folder where you may write: CLOCHE_STATE_DIR, or CLOCHE_STORE=sqlite:///FOLDER"
 _MAKE_ROOM = "make room on the disk, or delete entries"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -57,7 +57,7 @@ class EmbeddedStore(Store):
         super().__init__(quota=quota, **({} if clock is None else {"clock": clock}))
         self._folder = _own_folder(Path(folder).absolute())
         self.url = f"sqlite://{self._folder}"
-        self._blobs = BlobFolder(self._folder / "blobs")
+        self._blobs = BlobFolder(self._folder / _BLOBS)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
@@ -310,6 +310,13 @@ def _own_folder(folder: Path) -> Path:
         foreign = False
     except OSError as exc:
         raise StoreError(f"{folder} cannot be used as a store", cause=exc.strerror) from None
+    around = next((above.parent for above in (folder, *folder.parents) if _is_blobs(above)), None)
+    if around is not None:
+        raise StoreError(
+            f"{folder} cannot be used as a store",
+            cause=f"it lies among the files of the store at {around}, which removes what it does not know",
+            remedy="name a folder beside that store",
+        )
     if foreign:
         raise StoreError(
             f"{folder} cannot be used as a store",
@@ -317,6 +324,10 @@ def _own_folder(folder: Path) -> Path:
             remedy=f"name a new folder, such as sqlite://{folder}/cloche-store",
         )
     return private_folder(folder)
+
+
+def _is_blobs(folder: Path) -> bool:
+    return folder.name == _BLOBS and (folder.parent / _ROWS).exists()
 
 
 def _one(rows: sqlite3.Connection, key: str, owner: str) -> Entry | None:

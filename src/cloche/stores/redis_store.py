@@ -118,7 +118,7 @@ class RedisStore(Store):
         except ImportError:
             raise StoreError(f"{url.partition(':')[0]}:// needs the redis package", remedy=INSTALL) from None
         self._failures: tuple[type[Exception], ...] = (redis.RedisError, OSError)
-        self._prefix = f"{{{name}}}"
+        self._prefix = f"{{{quote(name, safe='')}}}"  # quoted: no name can lead into the keys of another
         try:
             self._client: redis.Redis = redis.Redis.from_url(
                 url, socket_timeout=_PATIENCE, socket_connect_timeout=_CONNECT_PATIENCE

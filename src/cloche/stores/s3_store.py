@@ -5,6 +5,9 @@ Two writers are kept apart by the server (``If-Match``, ``If-None-Match``); one 
 and refused. No delete of S3 takes a condition everywhere, so what has expired is first replaced, on condition, by a
 small mark that it is gone; marks are removed when they are a day old. A quota is looked up before the write: writers at
 the very same moment can pass it by one entry each.
+
+Objects lie in the folder ``.cloche-entries`` below the prefix, by owner and key. No owner, key or prefix of another
+store can have that name, so that stores of one bucket never see each other, wherever in it they lie.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ INSTALL = "pip install 'cloche[s3]'"
 _MAGIC = b"CLOCHE-E"
 _HEAD = struct.Struct(">8sI")
 _HEAD_ROOM = 4096
+_FOLDER = ".cloche-entries"
+"""Not a name that `_plain` gives."""
 _MARK_AGE = 86_400.0
 _AT_ONCE = 8
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
@@ -62,10 +67,16 @@ class S3Store(Store):
         except ImportError:
             raise StoreError("s3:// needs the obstore package", remedy=INSTALL) from None
         prefix = prefix.strip("/")
+        if _FOLDER in prefix.split("/"):
+            raise StoreError(
+                f"s3://{bucket}/{prefix} cannot be used as a store",
+                cause=f"{_FOLDER} is where another store keeps its entries",
+                remedy="name a prefix beside it",
+            )
         self.url = f"s3://{bucket}/{prefix}".rstrip("/")
         self._lost_races = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
         self._failures = (exceptions.BaseError, OSError)
-        self._prefix = f"{prefix}/" if prefix else ""
+        self._prefix = f"{prefix}/{_FOLDER}/" if prefix else f"{_FOLDER}/"
         self._conditions_hold = False
         with self._translated():
             self._bucket = obstore.store.S3Store(bucket, **options)
@@ -161,9 +172,7 @@ class S3Store(Store):
     def _objects(self, folder: str) -> list[tuple[str, int]]:
         with self._translated():
             return [
-                (item["path"], item["size"])
-                for batch in self._bucket.list(f"{self._prefix}{folder}" or None)
-                for item in batch
+                (item["path"], item["size"]) for batch in self._bucket.list(f"{self._prefix}{folder}") for item in batch
             ]
 
     def _look(self, path: str, key: str) -> _Object | None:
@@ -184,9 +193,12 @@ class S3Store(Store):
 
         def look(path: str) -> _Object | None:
             try:
-                return self._look(path, path)
+                found = self._look(path, path)
             except DamagedEntryError:
                 return None
+            entry = None if found is None else found.entry
+            # what was copied here from elsewhere belongs to another place
+            return found if entry is None or self._path(entry.owner, entry.key) == path else None
 
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             found = list(threads.map(look, paths))
