@@ -228,6 +228,14 @@ def strays_of(seconds: str) -> list[int]:
     return found
 
 
+def test_each_session_has_a_keeper_that_leads_a_session_of_its_own(confined: Confined) -> None:
+    with confined() as one, confined() as other:
+        for sandbox in (one, other):
+            pid = int(value(sandbox, "import os; os.getpid()") or 0)
+            assert os.getsid(pid) == os.getsid(parent_of(pid)) == parent_of(pid)
+            assert os.getpgid(pid) == pid
+
+
 @pytest.mark.parametrize("end", ["destroy", "kill", "crash", "reset"])
 def test_what_a_session_left_running_ends_with_it(confined: Confined, end: str) -> None:
     seconds = f"1000.{time.monotonic_ns()}"
