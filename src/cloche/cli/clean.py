@@ -10,7 +10,7 @@ import click
 from cloche.cli.failure import CODE_FAILED
 from cloche.cli.options import json_option
 from cloche.cli.ps import as_plain
-from cloche.cli.terminal import Terminal, write_json
+from cloche.cli.terminal import Terminal, one_line, write_json
 from cloche.session.folder import find_sessions
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def command(dry_run: bool, as_json: bool) -> int:
     else:
         terminal = Terminal()
         for path in dict.fromkeys([*(left.path for left in groups), *(str(session.path) for session in removed)]):
-            terminal.out_line(f"{'would remove' if dry_run else 'removed'} {path}")
+            terminal.out_line(f"{'would remove' if dry_run else 'removed'} {one_line(path)}")
         for place in (*(left.path for left in stuck), *(session.path for session in failed)):
-            terminal.note(f"error: {place} could not be removed")
+            terminal.note(f"error: {one_line(place)} could not be removed")
         if not stale and not groups and not stuck:
             terminal.out_line("nothing to clean")
         if live:

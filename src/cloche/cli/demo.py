@@ -17,7 +17,7 @@ from cloche.cli.demo_steps import STEPS, Step
 from cloche.cli.failure import CODE_FAILED
 from cloche.cli.interrupts import read_line, tidy_ending
 from cloche.cli.options import folder_for_results, json_option
-from cloche.cli.outputs import results_folder
+from cloche.cli.outputs import ResultsFolder
 from cloche.cli.terminal import neutralise, people_console, write_json
 from cloche.cli.thumbnail import thumbnail
 from cloche.errors import ClocheError
@@ -47,7 +47,7 @@ class Broken(Exception):
 @json_option
 def command(backend: str | None, out: Path | None, as_json: bool) -> int:
     """A tour of what a sandbox does, in about two minutes of reading. Every step really runs and is checked."""
-    folder = results_folder(out) if out is not None else Path(tempfile.mkdtemp(prefix="cloche-demo-"))
+    folder = ResultsFolder(out).path if out is not None else Path(tempfile.mkdtemp(prefix="cloche-demo-"))
     with tidy_ending(), Stage(backend, folder, quiet=as_json) as stage:
         steps = [stage.perform(number, step) for number, step in enumerate(STEPS, 1)]
     success = all(step["ok"] for step in steps)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from cloche.errors import RequestError
+from cloche.host import guest_files
+from cloche.host.guest_paths import MAX_DEPTH
 
 STDIN = "-"
 _CODE_REMEDY = "name a file of Python; a line of code is run by: cloche run -c CODE"
 CODE_LIMIT = 64 * 2**20
+MAX_FILES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +24,25 @@ class Placement:
 
     source: Path
     target: str
+    folder: Path | None = None
+    """Where it was found, if a folder was named: then no link on the way from there is followed."""
 
     def read(self) -> bytes:
         """The bytes of the file."""
-        return _read(self.source)
+        if self.folder is None:
+            return _read(self.source)
+        *folders, name = self.source.relative_to(self.folder).parts
+        try:
+            root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with guest_files.inner_folder(root, folders) as inner:
+                    return guest_files.read_file(name, inner, limit=sys.maxsize)
+            finally:
+                os.close(root)
+        except OSError as exc:
+            raise RequestError(
+                f"{self.source} cannot be read", cause=exc.strerror, remedy=f"see who may read it: ls -l {self.source}"
+            ) from None
 
 
 def read_code(source: str | None, code: str | None) -> str:
@@ -71,10 +91,29 @@ def placements(source: Path, target: str) -> list[Placement]:
         target += source.resolve().name
     if not source.is_dir():
         return [Placement(source, target)]
-    files = sorted(path for path in source.rglob("*") if path.is_file())
+    files = _files_in(source)
     if not files:
         raise RequestError(f"the folder {source} has no files in it", remedy=f"correct the path: ls -la {source}")
-    return [Placement(path, f"{target}/{path.relative_to(source).as_posix()}") for path in files]
+    return [Placement(path, f"{target}/{path.relative_to(source).as_posix()}", source) for path in files]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Plain files. The code of an earlier session may have been able to write there: a link could lead anywhere."""
+    found = []
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path, status in guest_files.Walk(root, max_entries=MAX_FILES, max_depth=MAX_DEPTH):
+            if stat.S_ISLNK(status.st_mode):
+                raise RequestError(
+                    f"{folder / path} is a link",
+                    cause="in a folder that is handed in whole, links are not followed",
+                    remedy=f"hand in what it leads to: --file {os.path.realpath(folder / path)}",
+                )
+            if stat.S_ISREG(status.st_mode):
+                found.append(folder / path)
+    finally:
+        os.close(root)
+    return sorted(found)
 
 
 def read_stdin(limit: int | None = None) -> bytes:

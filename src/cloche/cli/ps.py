@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloche.cli.options import json_option
-from cloche.cli.terminal import neutralise, people_console, write_json
+from cloche.cli.terminal import one_line, people_console, write_json
 from cloche.session.folder import find_sessions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(as_json: bool) -> None:
         private = not session.workspace or session.workspace.startswith(str(session.path))
         workspace = "private" if private else session.workspace
         row = (session.id, session.backend, state_of(session), host, guest, age(now - session.created), workspace)
-        table.add_row(*(neutralise(cell) for cell in row))
+        table.add_row(*(one_line(cell) for cell in row))
     people_console().print(table)
     if any(session.stale for session in sessions):
         click.echo("left over sessions are removed by: cloche clean")

@@ -17,7 +17,7 @@ from cloche.cli.outputs import save_displays
 from cloche.cli.repl_commands import ReplCommands
 from cloche.cli.repl_input import COMMAND_SIGN, cells
 from cloche.cli.showing import LiveOutput, show_trouble, show_value
-from cloche.cli.terminal import Terminal, write_json
+from cloche.cli.terminal import Terminal, one_line, write_json
 from cloche.errors import ClocheError, RequestError
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Repl:
         live.finish(result)
         show_value(self._terminal, result)
         for path in save_displays(result, None):
-            self._terminal.note(f"saved {path}")
+            self._terminal.note(f"saved {one_line(path)}")
         show_trouble(self._terminal, result)
         self._keep(result)
         if result.session_state == "reset" and self._session.name is None:

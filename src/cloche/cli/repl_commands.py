@@ -11,6 +11,7 @@ from cloche.cli.inputs import placements
 from cloche.cli.named import NamedSession
 from cloche.cli.outputs import fetch, fetch_to
 from cloche.cli.quantities import milliseconds
+from cloche.cli.terminal import one_line
 from cloche.errors import RequestError
 
 if TYPE_CHECKING:
@@ -86,15 +87,17 @@ class ReplCommands:
         return Answer(lines or ["the workspace is empty"], {"files": found})
 
     def _get(self, path: str, place: str = "") -> Answer:
-        target = fetch(self._sandbox, fetch_to(path, str(Path(place).expanduser()) if place else ""))
-        return Answer([f"saved {target}"], {"saved": str(target)})
+        wanted = fetch_to(path, str(Path(place).expanduser()) if place else "")
+        wanted.refuse_guests(self._sandbox)
+        target = fetch(self._sandbox, wanted)
+        return Answer([f"saved {one_line(target)}"], {"saved": str(target)})
 
     def _put(self, source: str, target: str = "") -> Answer:
         placed = placements(Path(source).expanduser(), target)
         for placement in placed:
             self._sandbox.put_file(placement.target, placement.read())
         names = [placement.target for placement in placed]
-        return Answer([f"put {', '.join(names)}"], {"put": names}, changed=True)
+        return Answer([f"put {', '.join(map(one_line, names))}"], {"put": names}, changed=True)
 
     def _save(self, name: str) -> Answer:
         kept = self._session.rename(name)
@@ -115,5 +118,6 @@ class ReplCommands:
 
 
 def _columns(pairs: dict[str, str]) -> list[str]:
-    width = max(map(len, pairs), default=0)
-    return [f"{left:<{width}}  {right}" for left, right in pairs.items()]
+    lines = [(one_line(left), one_line(right)) for left, right in pairs.items()]
+    width = max((len(left) for left, _ in lines), default=0)
+    return [f"{left:<{width}}  {right}" for left, right in lines]

@@ -18,9 +18,9 @@ from cloche.cli.options import (
     session_option,
     store_option,
 )
-from cloche.cli.outputs import Fetch, fetch, parse_fetch, results_folder, save_displays, save_files
+from cloche.cli.outputs import Fetch, ResultsFolder, fetch, parse_fetch, save_displays, save_files
 from cloche.cli.showing import LiveOutput, show_trouble, show_value
-from cloche.cli.terminal import Terminal, write_json
+from cloche.cli.terminal import Terminal, one_line, write_json
 from cloche.errors import ClocheError, RequestError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Wanted:
     """Where results go."""
 
     as_json: bool
-    out: Path | None
+    out: ResultsFolder | None
     fetches: list[Fetch]
     session: NamedSession | None
 
@@ -80,10 +80,14 @@ def command(
     text = read_code(source, code)
     placements = choices.placements()
     named = _named(session, store)
-    wanted = _Wanted(as_json, out, [parse_fetch(item) for item in get], named)
+    fetches = [parse_fetch(item) for item in get]
     with tidy_ending(), choices.sandbox() as sandbox:
-        if out is not None:
-            results_folder(out)
+        results = None if out is None else ResultsFolder(out)
+        for fetched in fetches:
+            fetched.refuse_guests(sandbox)
+        if results is not None:
+            results.refuse_guests(sandbox)
+        wanted = _Wanted(as_json, results, fetches, named)
         if named is not None:
             for note in named.begin(sandbox):
                 Terminal().note(note)
@@ -110,7 +114,7 @@ def _run(sandbox: SessionSandbox, text: str, wanted: _Wanted) -> int:
     displays = [] if wanted.as_json and wanted.out is None else save_displays(result, wanted.out)
     if live is not None:
         for path in (*files, *displays):
-            terminal.note(f"saved {path}")
+            terminal.note(f"saved {one_line(path)}")
         if wanted.out is None and sandbox.workspace is None and kept is None:
             _warn_of_loss(result, wanted.fetches, terminal)
         show_trouble(terminal, result)
@@ -170,4 +174,6 @@ def _warn_of_loss(result: SandboxResult, fetches: list[Fetch], terminal: Termina
     lost = [path for path in _touched(result) if path not in kept]
     if lost:
         more = f" and {len(lost) - _NAMED_FILES} more" if len(lost) > _NAMED_FILES else ""
-        terminal.note(f"not kept: {', '.join(lost[:_NAMED_FILES])}{more} (--out DIR or --get PATH keeps files)")
+        terminal.note(
+            f"not kept: {', '.join(map(one_line, lost[:_NAMED_FILES]))}{more} (--out DIR or --get PATH keeps files)"
+        )

@@ -12,7 +12,7 @@ import click
 from cloche.cli.named import open_shelf
 from cloche.cli.options import json_option, store_option
 from cloche.cli.ps import age
-from cloche.cli.terminal import Terminal, neutralise, people_console, write_json
+from cloche.cli.terminal import Terminal, one_line, people_console, write_json
 from cloche.errors import ConflictError, RequestError, SessionFileError, UnknownSessionError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def list_sessions(store: str | None, as_json: bool) -> None:
     now = time.time()
     for row in rows:
         counts = ("-" if row[name] is None else str(row[name]) for name in ("cells", "variables", "files"))
-        table.add_row(neutralise(row["name"]), *counts, _size(row["size"]), f"{age(now - row['saved'])} ago")
+        table.add_row(one_line(row["name"]), *counts, _size(row["size"]), f"{age(now - row['saved'])} ago")
     people_console().print(table)
 
 
@@ -102,7 +102,7 @@ def show(target: str, everything: bool, store: str | None, as_json: bool) -> Non
         return
     terminal = Terminal()
     for line in _lines(summary, everything=everything):
-        terminal.out_line(neutralise(line))
+        terminal.out_line(one_line(line))
 
 
 @command.command()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Answer = tuple[dict[str, Any], list[int]]
 
 OPEN_PATIENCE = 30.0
+MAX_PLACES = 256
 C = TypeVar("C", JailBranch, JailSavepoint)
 
 
@@ -124,7 +125,9 @@ class LendingDesk:
                 with suppress(StartError):  # it has died this moment
                     return self._hand_over(lease, ready)
                 await self._drop(ready)
-            return await self._start(lease, policy, Workspace(Path(given or "/app"), private=given is None))
+            workspace = Workspace(Path(given or "/app"), private=given is None)
+            workspace.protected = _read_places(params.get("protected"))
+            return await self._start(lease, policy, workspace)
         except BaseException:
             await self._release({"lease": lease.id})
             raise
@@ -323,6 +326,15 @@ async def _in_time(method: Callable[[Mapping[str, Any]], Any], params: Mapping[s
         return await method(params)
     with working_for(left):
         return await method(params)
+
+
+def _read_places(given: Any) -> tuple[str, ...]:
+    """Places of the client that its guest may not write."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or len(given) > MAX_PLACES or not all(type(place) is str for place in given):
+        raise RequestError("protected is a list of paths")
+    return tuple(given)
 
 
 def _note(copies: dict[int, _Copying[C]], number: int, copying: _Copying[C]) -> Answer:

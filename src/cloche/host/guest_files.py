@@ -155,11 +155,8 @@ def create_file(name: str, folder: int | None = None, *, mode: int = 0o600) -> i
     return os.open(name, _FRESH, mode, dir_fd=folder)
 
 
-def write_file(name: str, folder: int, pieces: Iterable[bytes], *, mode: int = 0o644, replace: bool = True) -> None:
-    """Put a file there, whole or not at all. A link of that name is replaced, not followed.
-
-    Without `replace`, `FileExistsError` where something has that name.
-    """
+def write_file(name: str, folder: int, pieces: Iterable[bytes], *, mode: int = 0o644) -> None:
+    """Put a file there, whole or not at all. A link of that name is replaced, not followed."""
     temporary = f".put-{os.urandom(8).hex()}"
     descriptor = create_file(temporary, folder, mode=mode)
     try:
@@ -168,11 +165,7 @@ def write_file(name: str, folder: int, pieces: Iterable[bytes], *, mode: int = 0
                 write_all(descriptor, piece)
         finally:
             os.close(descriptor)
-        if replace:
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        else:
-            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            os.unlink(temporary, dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException as exc:
         try:
             os.unlink(temporary, dir_fd=folder)

@@ -62,6 +62,8 @@ class Workspace:
         self._complete = True
         self._root_text = location or str(root)
         self._empty_since = 0  # modification time of the folder when it was seen empty
+        self.protected: tuple[str, ...] = ()
+        """Places of a client that no guest may write, beside those of this process (`protected_places`)."""
         self.incomplete = False
         """Something that the cell did is not here: for a wall whose guest has files of its own."""
 

@@ -262,7 +262,7 @@ class DaemonBackend(Backend):
         link = _link_to(self._places, min(timeout, PATIENCE))
         if link is not self._link:
             self._link, self._lease = link, None
-        params = {
+        params: dict[str, Any] = {
             "lease": self._lease,
             "policy": plain_policy(policy),
             "python": self._python,
@@ -271,6 +271,10 @@ class DaemonBackend(Backend):
             "ticket": secrets.token_hex(8),
             "wait_ms": 0 if self._else_here else max(0, int(timeout * 1000) - _ANSWER_MS),
         }
+        if not workspace.private or any(mount.writable for mount in policy.mounts):
+            from cloche.backends.protected_places import ProtectedPlaces
+
+            params["protected"] = ProtectedPlaces().all()
         try:
             said, descriptors, _ = link.call("lend.open", params, timeout=max(timeout, 0.1))
         except BackendUnavailableError:

@@ -69,6 +69,7 @@ class Launch:
 
     def _configuration(self, compiled: Programs | None) -> dict[str, Any]:
         *command, guest = self.interpreter.command()
+        command[0] = executable_in_view(self.interpreter)
         return {
             "mode": "confined" if self.confined else "sealed",
             "scratch": _scratch() if self.confined else None,
@@ -169,13 +170,35 @@ def _scratch() -> str:
 
 
 def trees_of(interpreter: Interpreter) -> list[str]:
-    """Folders and files that the interpreter needs, wherever they lie."""
-    wanted = {
-        interpreter.prefix,
-        interpreter.exec_prefix,
-        interpreter.base_prefix,
-        os.path.dirname(os.path.realpath(interpreter.executable)),
-        os.path.dirname(interpreter.executable),
-        *interpreter.path,
-    }
-    return sorted(path for path in wanted if path not in ("", "/") and os.path.exists(path))
+    """Folders and files that the interpreter needs, wherever they lie. Never a home folder, or one that holds it."""
+    wanted = {executable_in_view(interpreter), *interpreter.path}
+    for prefix in (interpreter.prefix, interpreter.exec_prefix, interpreter.base_prefix):
+        # an environment that somebody made of his home: what is searched in it is named by the path
+        wanted.add(os.path.join(prefix, "pyvenv.cfg") if _holds_home(prefix) else prefix)
+    trees = sorted(path for path in wanted if path and os.path.exists(path))
+    for path in trees:
+        if _holds_home(path):
+            raise BackendUnavailableError(
+                f"{interpreter.executable} cannot be used in the jail",
+                cause=f"its search path names {path}, which holds your home folder: every session could read it",
+                remedy="take it out of the .pth file that names it, or pass python=/path/to/another/python3",
+            )
+    return trees
+
+
+def executable_in_view(interpreter: Interpreter) -> str:
+    """The file that is started: as it was named where its environment comes along, else where its links lead.
+
+    Of the folder in which a link lies, nothing else is given.
+    """
+    named = interpreter.executable
+    for prefix in (interpreter.prefix, interpreter.exec_prefix, interpreter.base_prefix):
+        if named.startswith(prefix.rstrip("/") + "/") and not _holds_home(prefix):
+            return named
+    has_environment = os.path.exists(os.path.join(interpreter.prefix, "pyvenv.cfg"))
+    return named if has_environment else os.path.realpath(named)
+
+
+def _holds_home(path: str) -> bool:
+    real, home = os.path.realpath(path), os.path.realpath(os.path.expanduser("~"))
+    return real == "/" or home == real or home.startswith(real + "/")

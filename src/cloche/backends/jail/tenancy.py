@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.cgroups import Limits
@@ -19,6 +20,7 @@ from cloche.errors import IsolationError, StartError, UnsupportedError
 from cloche.isolation import Isolation
 from cloche.session.descriptors import none_left
 from cloche_guest.jail import landlock
+from cloche_guest.jail.places import WORKSPACE
 
 if TYPE_CHECKING:
     from cloche.backends.interpreter import Interpreter
@@ -133,6 +135,7 @@ class Tenancy:
             _refuse_weaker(interpreter, mode, policy)
             layers = _active_layers(mode)
             options = _options(mode, layers, policy, None if workspace.private else str(workspace.root))
+            options |= _covers(mode, interpreter, policy, workspace)
             if mode is Mode.CONFINED:
                 if self._ground is None:
                     self._ground = grounds.make(workspace, outside_users.jail)
@@ -207,6 +210,39 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
         "landlock": "landlock" in layers,
         "scoped": "landlock" in layers and landlock.version() >= landlock.SCOPED,
     }
+
+
+def _covers(
+    mode: Mode, interpreter: Interpreter, policy: ExecutionPolicy, workspace: Workspace
+) -> dict[str, list[str]]:
+    """Parts of what the guest may write that stay as they are: the host runs code from there, or obeys it."""
+    given = [(mount.source, mount.target) for mount in policy.mounts if mount.writable]
+    if not workspace.private:
+        given.insert(0, (str(workspace.root), WORKSPACE))
+    if not given:
+        return {}
+    from cloche.backends.protected_places import ProtectedPlaces
+
+    places = ProtectedPlaces(interpreter, workspace.protected)
+    found: dict[str, list[str]] = {"pins": [], "covers": []}
+    for source, target in given:
+        if mode is Mode.CONFINED:
+            places.refuse(source)
+            continue
+        cover = places.within(source)
+        root = os.path.realpath(source)
+        found["pins"] += [_part(root, target, path) for path in cover.pinned]
+        found["covers"] += [_part(root, target, path) for path in cover.covered]
+    return {name: parts for name, parts in found.items() if parts}
+
+
+def _part(root: str, target: str, path: str) -> str:
+    """As the jail wants it: what it is, and where it lies in the view."""
+    try:
+        status = os.lstat(f"{root}/{path}")
+    except OSError as exc:
+        raise StartError(f"{root}/{path} cannot be kept from the guest", cause=exc.strerror) from None
+    return f"{status.st_dev}:{status.st_ino}:{target}/{path}"
 
 
 def modules_of(policy: ExecutionPolicy) -> tuple[str, ...]:

@@ -94,6 +94,10 @@ class PyodideBackend(Backend):
         spares.close()
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> Channel:
+        if not workspace.private:
+            from cloche.backends.protected_places import refuse_protected
+
+            refuse_protected(workspace)
         found = runtime.ready() or _within(timeout, "Pyodide is still being set up", _set_up)
         archive = None
         if policy.packages:

@@ -157,6 +157,10 @@ class WasmBackend(Backend):
             )
 
     def open(self, policy: ExecutionPolicy, workspace: Workspace, timeout: float) -> WasmChannel:
+        if not workspace.private:
+            from cloche.backends.protected_places import refuse_protected
+
+            refuse_protected(workspace)
         if self._binary is None:
             self.prepare()
         assert self._binary is not None

@@ -25,6 +25,7 @@
 
 #define TREE_CLONE 1
 #define FROM_DESCRIPTOR 4
+#define TO_DESCRIPTOR 0x40
 #define RECURSIVE 0x8000
 #define CLOSE_ON_EXEC 1
 #define CONFIGURE_TEXT 1
@@ -57,6 +58,13 @@ int attach_tree(int tree, const char *target)
 {
     if (syscall(CALL_MOVE_MOUNT, tree, "", AT_FDCWD, target, FROM_DESCRIPTOR) < 0)
         return failed_at("move_mount", target);
+    return 0;
+}
+
+int attach_tree_at(int tree, int place)
+{
+    if (syscall(CALL_MOVE_MOUNT, tree, "", place, "", FROM_DESCRIPTOR | TO_DESCRIPTOR) < 0)
+        return failed("move_mount");
     return 0;
 }
 

@@ -18,6 +18,9 @@ int set_tree_attributes(int tree, uint64_t attributes, bool recursive, int users
 /* Puts a detached tree at `target`. */
 int attach_tree(int tree, const char *target);
 
+/* Puts a detached tree over an open folder or file. */
+int attach_tree_at(int tree, int place);
+
 /* mount(2) of a new file system. */
 int mount_new(const char *kind, const char *target, unsigned long flags, const char *data);
 

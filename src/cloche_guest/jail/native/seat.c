@@ -27,6 +27,8 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
         workspace = furnish_seat(request, trees, parts->tree);
     if (workspace >= 0 && attach_mounts(request, parts->mounts, parts->mount_count) < 0)
         workspace = -1;
+    if (workspace >= 0 && cover_parts(request) < 0)
+        workspace = -1;
     if (workspace >= 0 && sethostname(HOST_NAME, strlen(HOST_NAME)) < 0) {
         failed("sethostname");
         workspace = -1;

@@ -392,6 +392,57 @@ int attach_mounts(const struct packet *request, const int *mounts, size_t count)
     return 0;
 }
 
+/* "device:inode:/path": what lies there, if it still is what the host has looked at, and no link. */
+static int open_part(const char *part)
+{
+    unsigned long long device, inode;
+    int length = 0;
+    struct stat status;
+    if (sscanf(part, "%llu:%llu:%n", &device, &inode, &length) != 2 || length == 0 || part[length] != '/') {
+        errno = EINVAL;
+        return failed("part");
+    }
+    int place = open(part + length, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0)
+        return failed_at("open", part + length);
+    if (fstat(place, &status) == 0 && status.st_dev == device && status.st_ino == inode)
+        return place;
+    close(place);
+    errno = ESTALE;
+    return failed_at("open", part + length);
+}
+
+/* Puts a part of what is mounted over itself. */
+static int mount_over_itself(const char *part, uint64_t attributes)
+{
+    int place = open_part(part);
+    if (place < 0)
+        return -1;
+    int tree = clone_tree(place, true);
+    int result = tree < 0 ? -1 : set_tree_attributes(tree, attributes, true, 0);
+    if (result == 0)
+        result = attach_tree_at(tree, place);
+    int reason = errno;
+    if (tree >= 0)
+        close(tree);
+    close(place);
+    errno = reason;
+    return result;
+}
+
+int cover_parts(const struct packet *request)
+{
+    const char *part = NULL;
+    /* a folder on which something is mounted cannot be renamed or removed: nothing is put in the place of what it holds */
+    while ((part = packet_item(request, "pins", part)) != NULL)
+        if (mount_over_itself(part, TREE_NOSUID | TREE_NODEV) < 0)
+            return -1;
+    while ((part = packet_item(request, "covers", part)) != NULL)
+        if (mount_over_itself(part, TREE_RDONLY | TREE_NOSUID | TREE_NODEV) < 0)
+            return -1;
+    return 0;
+}
+
 int furnish_branch(const struct packet *request, const struct trees *trees, int folders[2])
 {
     char quota[128];

@@ -30,6 +30,10 @@ int furnish_seat(const struct packet *request, const struct trees *trees, int tr
  * need folders to lie in, those are made in memory, and cannot be changed afterwards. */
 int attach_mounts(const struct packet *request, const int *mounts, size_t count);
 
+/* In a seat's own mount namespace, last: parts of its workspace and of its mounts that it may read and not change
+ * ("covers"), and the folders on the way to them, which stay where they are ("pins"; outermost first). */
+int cover_parts(const struct packet *request);
+
 /* In a branch's own mount namespace: folders of its own over those of its parent, and its processes. Descriptors of
  * its workspace and of its private folder. */
 int furnish_branch(const struct packet *request, const struct trees *trees, int folders[2]);
