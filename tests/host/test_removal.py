@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from cloche.host import late_removal, removal
+from cloche.host.late_removal import late_removals
 from cloche.host.removal import remove_tree
 
 
@@ -102,3 +105,38 @@ def test_folders_whose_permissions_were_taken_away_go(tmp_path):
             os._exit(2)
     os.close(handle)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_more_than_a_call_may_wait_for_goes_on_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(late_removal, "MOMENT", -1.0)
+    root, gone = tmp_path / "wide", threading.Event()
+    for number in range(200):
+        (root / f"folder{number}/inner").mkdir(parents=True)
+    assert not late_removals.remove(root, gone.set)
+    assert gone.wait(30)
+    assert not root.exists()
+
+
+def test_what_is_quick_is_gone_when_the_call_returns(tmp_path):
+    root = tmp_path / "small"
+    (root / "folder/inner").mkdir(parents=True)
+    (root / "file").write_text("x")
+    assert late_removals.remove(root)
+    assert not root.exists()
+
+
+def test_names_that_cannot_be_removed_do_not_keep_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr(removal, "_BATCH", 3)
+    real = os.unlink
+
+    def refuse(name, **more):
+        if str(name).startswith("kept"):
+            raise PermissionError
+        real(name, **more)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    for number in range(5):
+        (tmp_path / f"kept{number}").write_text("x")
+        (tmp_path / f"file{number}").write_text("x")
+    remove_tree(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"kept{number}" for number in range(5)]

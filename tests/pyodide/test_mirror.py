@@ -91,3 +91,54 @@ def test_a_path_that_leads_nowhere_is_left_out(mirror: Mirror, workspace: Worksp
 def test_what_is_no_message_about_a_file_breaks_the_protocol(mirror: Mirror, params: Any):
     with pytest.raises(ProtocolError):
         mirror.take(params)
+
+
+def entries(workspace: Workspace) -> int:
+    return sum(1 for _ in workspace.root.rglob("*"))
+
+
+FORGERIES: dict[str, Any] = {
+    "folders": lambda n: [{"path": f"a{n}/b/c/d/e/f", "folder": True}],
+    "files": lambda n: [told(f"a{n}/b/c/d/e/f", b"")],
+    "links": lambda n: [{"path": f"a{n}/b/c/d/e/f", "link": "x"}],
+    "other names for one folder": lambda n: [{"path": f"./a{n}//b/./c", "folder": True}],
+    "folders that are said to be gone": lambda n: [
+        {"path": f"a{n}/b", "folder": True}, {"path": f"a{n}", "gone": True}, {"path": f"a{n}/b", "gone": True},
+    ],
+    "a name that is too long, below others": lambda n: [{"path": f"a{n}/b/c/{'x' * 300}", "folder": True}],
+    "a file that is too long, below others": lambda n: [told(f"a{n}/b/c/{'x' * 300}", b"")],
+    "a link of many names": lambda n: [{"path": f"a{n}", "link": "x" * 4000}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_every_kind_of_frame_counts_with_the_folders_on_the_way(workspace: Workspace, forgery: str):
+    mirror = Mirror(workspace, quota=1_000_000, most_entries=100)
+    for number in range(300):
+        for frame in FORGERIES[forgery](number):
+            mirror.take(frame)
+    assert 0 < entries(workspace) <= 100
+    assert workspace.incomplete
+    workspace.incomplete = False
+    mirror.errands()
+    mirror.take(told("one/more", b"") if entries(workspace) < 98 else {"path": "a0/b", "gone": True})
+    assert entries(workspace) <= 100
+
+
+def test_all_paths_together_are_bounded(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cloche.backends.pyodide.mirror.NAMES", 5000)
+    mirror = Mirror(workspace, quota=1_000_000)
+    for number in range(100):
+        mirror.take({"path": f"{number:0>200}", "folder": True})
+    assert entries(workspace) == 25
+
+
+def test_what_was_removed_makes_room_again(workspace: Workspace):
+    mirror = Mirror(workspace, quota=1_000_000, most_entries=10)
+    for _ in range(50):
+        mirror.take(told("folder/file", b"x" * 1000))
+        mirror.take({"path": "folder/file", "gone": True})
+        mirror.take({"path": "folder", "gone": True})
+    assert not workspace.incomplete
+    mirror.take(told("file", b"x"))
+    assert workspace.read("file", 10) == b"x"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloche.errors import WorkspaceFileError
+from cloche.host.late_removal import late_removals
 from cloche.host.removal import remove_tree
 from cloche.paths import sessions_dir
 from cloche.session.processes import process_start
@@ -66,7 +67,7 @@ class SessionFolder:
     def remove(self) -> None:
         """Remove everything but a workspace that was given. A forked child leaves its parent's session alone."""
         if self._owner == os.getpid():
-            remove_tree(self.path)
+            late_removals.remove(self.path)
 
 
 def given_folder(path: str | os.PathLike[str]) -> Path:

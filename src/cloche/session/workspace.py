@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from cloche.errors import WorkspaceFileError
 from cloche.host import guest_files
 from cloche.host.guest_paths import MAX_DEPTH, components, refusal
+from cloche.host.late_removal import late_removals
 from cloche.host.removal import remove_tree
 
 if TYPE_CHECKING:
@@ -217,7 +218,14 @@ class Workspace:
     def empty(self) -> None:
         """Remove all contents of a private folder; a folder that was given is the user's and is left alone."""
         if self.private:
-            remove_tree(self.root)
+            # Aside first: a guest can leave more than a call may wait for.
+            aside = self.root.with_name(f".{self.root.name}-{os.urandom(6).hex()}")
+            try:
+                self.root.rename(aside)
+            except OSError:  # the guest has removed it; or it cannot be moved, and what can go does
+                late_removals.remove(self.root)
+            else:
+                late_removals.remove(aside)
             self.ensure()
             self._known = {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cloche.backends.jail.upkeep import upkeep
 from cloche.errors import StartError
+from cloche.host.late_removal import late_removals
 from cloche.host.removal import remove_tree
 from cloche.paths import PASSABLE, sessions_dir
 from cloche.session.hosts import Host, hold
@@ -65,8 +66,8 @@ class Ground:
     def remove(self) -> None:
         """With everything in it, but not a workspace that was given. A forked child leaves its parent's alone."""
         if self._owner == os.getpid():
-            remove_tree(self._path)
-            grounds.close_if_empty(self._path.parent)
+            base = self._path.parent
+            late_removals.remove(self._path, lambda: grounds.close_if_empty(base))
 
 
 class Grounds:
@@ -114,7 +115,7 @@ class Grounds:
 
     def _close(self) -> None:
         if self._base is not None:
-            remove_tree(self._base)
+            late_removals.remove(self._base)
             os.close(self._handle)
             self._base, self._handle = None, -1
 
