@@ -73,6 +73,7 @@ ZYGOTE_MODULES = (
 )
 CONFINED_MODULES = (
     "jail.confined_filter",
+    "jail.task_quota",
     "jail.attributes",
     "jail.confinement",
     "jail.keeper",

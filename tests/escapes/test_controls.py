@@ -6,11 +6,31 @@ import errno
 import os
 
 import pytest
+from tests.ordinary_user import readable_interpreter
 
-from cloche.escapes import Canaries, Effect, Expectation, Technique, all_techniques, run_apart, run_outside
+from cloche.escapes import Canaries, Effect, Expectation, Technique, all_techniques, run_apart, run_as_user, run_outside
 from cloche_guest.jail import syscalls
 
-CELLS = [found for found in all_techniques() if not found.is_probe and found.aim is not Effect.STATE]
+CELLS = [
+    found for found in all_techniques() if not found.is_probe and found.aim not in (Effect.STATE, Effect.EXHAUSTED)
+]
+USED_UP = {
+    "queued_signals": "a queued signal",
+    "timers": "a timer",
+    "descriptors_in_flight": "to pass a descriptor",
+    "file_watches": "inotify",
+    "keys": "a key",
+    "message_queues": "a message queue",
+    "abstract_names": "a name",
+}
+"""What a user has too little of for a cell that is to be done in a moment; of the rest cells take much, but not all."""
+QUICK = ("descriptors_in_flight", "file_watches", "keys", "message_queues", "abstract_names")
+ONLY_ROOT = ("control_groups", "locked_memory")
+OF_RESOURCES = [
+    pytest.param(found, marks=() if found.name in QUICK else pytest.mark.slow)
+    for found in all_techniques()
+    if found.aim is Effect.EXHAUSTED
+]
 OF_STATE = [found for found in all_techniques() if found.aim is Effect.STATE]
 PROBES = [technique for technique in all_techniques() if technique.is_probe]
 IN_EVERY_KERNEL = {"mount", "ptrace", "unshare", "setns", "chroot", "reboot", "mknod", "setuid", "socket__inet"}
@@ -30,6 +50,17 @@ def test_without_a_wall_the_state_of_the_machine_is_changed(technique: Technique
         pytest.skip("neither root nor user namespaces: a machine of its own cannot be played here")
     effects, said = run_apart(technique)
     assert Effect.STATE in effects, said[-2000:]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be a user whom nobody else is")
+@pytest.mark.parametrize("technique", OF_RESOURCES, ids=lambda technique: f"{technique.id}-{technique.name}")
+def test_without_a_wall_it_takes_what_its_user_needs(technique: Technique, canaries: Canaries) -> None:
+    python = readable_interpreter()
+    if python is None:
+        pytest.skip("no interpreter here that every user can read")
+    took, lost, said = run_as_user(technique, canaries.token, 65_000 + os.getpid() % 500, str(python))
+    assert took > 0 or technique.name in ONLY_ROOT, said[-2000:]
+    assert technique.name not in USED_UP or USED_UP[technique.name] in lost, (took, lost)
 
 
 def can_have_namespaces() -> bool:

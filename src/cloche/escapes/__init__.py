@@ -7,7 +7,7 @@ wall to wall and proves nothing.
 
 from cloche.escapes.canaries import Canaries, Effect
 from cloche.escapes.runner import Outcome, run_technique, run_techniques
-from cloche.escapes.standin import run_apart, run_outside
+from cloche.escapes.standin import run_apart, run_as_user, run_outside
 from cloche.escapes.technique import Expectation, Technique, all_techniques, find_technique
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "all_techniques",
     "find_technique",
     "run_apart",
+    "run_as_user",
     "run_outside",
     "run_technique",
     "run_techniques",

@@ -64,6 +64,8 @@ class Effect(Enum):
     """Host name, clock, mounts or control group of the host changed."""
     STARVED = "starved"
     """The host can no longer get what a guest took all of, or holds."""
+    EXHAUSTED = "exhausted"
+    """The host's user can no longer get something of the kernel's that is counted by user or by machine."""
     STUCK = "stuck"
     """The host waits for ever for something that the guest prepared."""
     NEIGHBOUR = "neighbour"

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ClocheError
+from cloche.escapes.needs import NEEDS
 from cloche.factory import create_sandbox
 from cloche.isolation import MASK_VARIABLE
 
@@ -124,6 +125,16 @@ class Neighbour:
                 self._sandbox.destroy()
                 self._settle()
             return tuple(changes)
+
+    def needs(self, name: str) -> dict[str, bool]:
+        """What it can get of the kernel now; `name` is for a socket."""
+        code = f"NAME = {name!r}\n{NEEDS}\nprint(__import__('json').dumps(_needs()))"
+        with self._turn:
+            try:
+                found: dict[str, bool] = json.loads(self._sandbox.execute(code).check().stdout)
+            except (ClocheError, ValueError):
+                return {}
+        return found
 
     @contextmanager
     def during(self) -> Iterator[list[str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.errors import ClocheError
 from cloche.escapes.canaries import PATIENCE, Canaries, Effect
+from cloche.escapes.needs import missing, needs_of_user
 from cloche.escapes.probes import reached_kernel
 from cloche.escapes.technique import Technique, all_techniques
 from cloche.factory import create_sandbox
@@ -18,11 +19,12 @@ from cloche.isolation import Isolation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from cloche.escapes.neighbour import Neighbour
     from cloche.sandbox import SessionSandbox
 
 DEADLINE_MS = 5_000
 """Cells that hang are part of the game; most are done in milliseconds."""
-_FELT_BY_OTHERS = (Effect.STARVED, Effect.NEIGHBOUR)
+_FELT_BY_OTHERS = (Effect.STARVED, Effect.EXHAUSTED, Effect.NEIGHBOUR)
 """Aims after which the neighbour is asked for more than usual."""
 _LARGEST_FILE = 1_000_000
 _SHOWN = 400
@@ -101,7 +103,7 @@ def run_techniques(
         boundary = first.isolation >= Isolation.CONFINED
     with Canaries() as canaries:
         for technique in techniques if techniques is not None else all_techniques():
-            if technique.aim is Effect.STATE and not boundary:
+            if technique.aim in (Effect.STATE, Effect.EXHAUSTED) and not boundary:
                 continue
             outcomes.append(run_technique(technique, canaries, backend=backend, **options))
             if on_outcome is not None:
@@ -116,6 +118,7 @@ def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "a
     options = {"timeout_ms": DEADLINE_MS, "grace_ms": 200, **options}
     tools = {"lookup": canaries.lookup}
     sandbox = create_sandbox(backend=backend, tools=tools, **options)
+    needs = _Needs(canaries, neighbour) if technique.aim is Effect.EXHAUSTED else None
     with sandbox:
         with neighbour.during() as noticed:
             result = sandbox.execute(canaries.preamble(neighbour.pid) + technique.code)
@@ -124,6 +127,10 @@ def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "a
         effects = canaries.look(said + used.text, starved=technique.aim is Effect.STARVED)
         if used.stuck:
             effects |= {Effect.STUCK}
+        if needs is not None:  # while the session lives, and holds what it took
+            if needs.missing_to_host():
+                effects |= {Effect.EXHAUSTED}
+            noticed.extend(needs.missing_to_neighbour())
         if not noticed:  # while whatever the cell left running is still there
             thorough = technique.aim in _FELT_BY_OTHERS
             noticed.extend(neighbour.look(endless=thorough, newcomer=thorough))
@@ -145,6 +152,25 @@ def run_technique(technique: Technique, canaries: Canaries, *, backend: str = "a
         layers=result.layers,
         duration_ms=(time.perf_counter() - begun) * 1000,
     )
+
+
+class _Needs:
+    """What the host's user and a neighbour could get of the kernel, before."""
+
+    def __init__(self, canaries: Canaries, neighbour: Neighbour) -> None:
+        self._name = f"{canaries.token}-needed"
+        self._neighbour = neighbour
+        self._host_before = needs_of_user(self._name)
+        self._neighbour_before = neighbour.needs(self._name)
+
+    def missing_to_host(self) -> list[str]:
+        """What the host's user cannot get any more."""
+        return missing(self._host_before, needs_of_user(self._name))
+
+    def missing_to_neighbour(self) -> list[str]:
+        """The same of the neighbour, in words."""
+        lost = missing(self._neighbour_before, self._neighbour.needs(self._name))
+        return [f"cannot get {need} any more" for need in lost]
 
 
 class _Using:

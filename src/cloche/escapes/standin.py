@@ -13,10 +13,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from typing import Any
 
 from cloche.escapes.canaries import Canaries, Effect
+from cloche.escapes.needs import missing, needs_of_user
 from cloche.escapes.neighbour import PLAIN, PlainNeighbour
 from cloche.escapes.technique import Technique
 
@@ -202,10 +204,40 @@ def run_apart(technique: Technique) -> tuple[frozenset[Effect], str]:
     return frozenset(map(Effect, effects)), said
 
 
+def run_as_user(technique: Technique, token: str, uid: int, python: str) -> tuple[int, list[str], str]:
+    """A cell of ``resources`` without a wall, as a user whom nobody else is (only root can be one): how much it took,
+    what that user could not get any more meanwhile, and what was printed."""
+    before = needs_of_user(f"{token}-needed", uid, python)
+    code = f"canary = {{'token': {token!r}}}\n{technique.code}\nimport sys\nsys.stdout.flush()\nsys.stdin.read()"
+    with tempfile.TemporaryDirectory(prefix="cloche-outside-") as workspace, tempfile.TemporaryFile() as said:
+        os.chown(workspace, uid, uid)
+        process = subprocess.Popen(
+            [python, "-I", "-S", "-c", code], cwd=workspace, stdin=subprocess.PIPE, stdout=said, stderr=said,
+            user=uid, group=uid, extra_groups=[], start_new_session=True,
+        )  # fmt: skip
+        try:
+            text = _wait_for_took(process, said)
+            lost = missing(before, needs_of_user(f"{token}-needed", uid, python))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    took = [int(line.split()[1]) for line in text.splitlines() if line.startswith("took ")]
+    return (took[-1] if took else -1), lost, text
+
+
+def _wait_for_took(process: subprocess.Popen[bytes], said: Any) -> str:
+    end = time.monotonic() + DEADLINE
+    while True:
+        ended = process.poll() is not None
+        text = os.pread(said.fileno(), 1 << 20, 0).decode("utf-8", "replace")
+        if ended or "took " in text or time.monotonic() > end:
+            return text
+        time.sleep(0.005)
+
+
 def _wait_for_end(process: subprocess.Popen[bytes], said: Any, patience: float) -> str:
     """What it printed, when it has done everything but end; or when it has ended early."""
-    import time
-
     end = time.monotonic() + patience
     while True:
         ended = process.poll() is not None

@@ -12,8 +12,9 @@ Each lies in a file of its own whose first lines say what it is::
 The three lines after the aim name the layers that are there against it, by tier; ``nothing``: it gets through, which
 is what a mere process is honest about. A metered wall is a sealed one. Layers are for the reader: it is the canaries
 that decide. A cell finds the addresses of the canaries in `canary` (a plain dictionary, no secrets in it) and may touch
-nothing else. Outside a wall it must reach its aim. What cannot be tried without harm is a probe (see `probes`): it has
-no aim.
+nothing else. Outside a wall it must reach its aim. Cells in ``resources`` try to use up what the kernel counts by user
+or by machine, and say how much of it they took; see `needs` for how that is judged. What cannot be tried without harm
+is a probe (see `probes`): it has no aim.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from cloche.escapes.canaries import Effect
 from cloche.escapes.probes import PROBES, probe_code
 from cloche.isolation import Isolation
 
-_FOLDER = Path(__file__).parent / "techniques"
+_FOLDERS = [Path(__file__).parent / name for name in ("techniques", "resources")]
 _HEAD = re.compile(
     r"# (?P<id>[A-Z]\d+): (?P<title>.+)\n# aim: (?P<aim>\w+)\n"
     r"# sealed: (?P<sealed>.+)\n# confined: (?P<confined>.+)\n# process: (?P<process>.+)\n"
@@ -91,7 +92,8 @@ _FILTERED = Expectation(sealed=("seccomp",), confined=("seccomp",), process=("pr
 @functools.cache
 def all_techniques() -> tuple[Technique, ...]:
     """All of them: cells by id, then the probes."""
-    cells = sorted((read_technique(path) for path in _FOLDER.glob("*.py")), key=lambda found: (found.id, found.name))
+    files = [path for folder in _FOLDERS for path in folder.glob("*.py")]
+    cells = sorted(map(read_technique, files), key=lambda found: (found.id, found.name))
     probes = [
         Technique(f"S{number:02}", f"probe_{probe.name}", probe.title, None, _FILTERED, probe_code(probe))
         for number, probe in enumerate(PROBES, 1)

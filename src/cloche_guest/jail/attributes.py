@@ -1,4 +1,4 @@
-"""Rights and times of files, set on behalf of a confined guest: in its own folders, and nowhere else.
+"""What a confined guest asks of its keeper: rights and times of files in its own folders, and leave to start processes.
 
 Landlock does not look at `chmod` and `utimensat`, and a guest that shares its user with the host could change every
 file of that user by them. So the guest's calls are handed to its keeper (a seccomp notification), which opens what is
@@ -13,11 +13,13 @@ import os
 import struct
 import time
 
-from cloche_guest.jail.confined_filter import CHMOD, FCHMOD, FCHMODAT, FCHMODAT2, UTIMENSAT
+from cloche_guest.jail.confined_filter import CHMOD, FCHMOD, FCHMODAT, FCHMODAT2, STARTING, UTIMENSAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from cloche_guest.jail.task_quota import TaskQuota
 
 _RECEIVE, _ANSWER, _STILL_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTICE = struct.Struct("=QIIiIQ6Q")
@@ -27,13 +29,15 @@ _NO_FOLLOW, _EMPTY_PATH = 0x100, 0x1000
 _NOW, _LEAVE = 0x3FFFFFFF, 0x3FFFFFFE
 _LONGEST_PATH = 4096
 _SET_ID_BITS = 0o6000
+_CONTINUE = 1
 
 
 class Attributes:
     """Answers for one guest and what it started. `folders` are its own."""
 
-    def __init__(self, folders: list[str]) -> None:
+    def __init__(self, folders: list[str], tasks: TaskQuota) -> None:
         self._folders = [os.path.realpath(folder) for folder in folders]
+        self._tasks = tasks
 
     def answer(self, listener: int) -> None:
         """Take one call off `listener` and carry it out, or refuse it."""
@@ -43,15 +47,18 @@ class Attributes:
         except OSError:
             return  # the caller was interrupted, and will ask again
         number, pid, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+        failure = flags = 0
         try:
-            self._carry_out(listener, number, pid, call, arguments)
-            failure = 0
+            if call in STARTING:
+                failure, flags = (0, _CONTINUE) if self._tasks.allows() else (errno.EAGAIN, 0)
+            else:
+                self._carry_out(listener, number, pid, call, arguments)
         except OSError as exc:
             failure = exc.errno or errno.EIO
         except (OverflowError, ValueError, struct.error):  # a number or a name that cannot be one
             failure = errno.EINVAL
         try:
-            fcntl.ioctl(listener, _ANSWER, _ANSWER_FORM.pack(number, 0, -failure, 0))
+            fcntl.ioctl(listener, _ANSWER, _ANSWER_FORM.pack(number, 0, -failure, flags))
         except OSError:
             pass  # gone meanwhile
 

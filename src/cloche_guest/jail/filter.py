@@ -30,7 +30,7 @@ _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _GREATER, _GREATER_EQUAL, _ANY_BIT = 0x15, 0x25, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
-_CLONE_NAMESPACES = 0x7E020000 | 0x80
+CLONE_NAMESPACES = 0x7E020000 | 0x80
 _AF_UNIX = 1
 _PRIO_PROCESS = 0
 _PASS = 0x636C6F63
@@ -191,7 +191,7 @@ def _special_rules(program: list[Instruction], *, memfd: bool) -> None:
         "syncfs": nothing,
         "clone": [
             (_LOAD, 0, 0, first),
-            (_ANY_BIT, 0, 1, _CLONE_NAMESPACES),
+            (_ANY_BIT, 0, 1, CLONE_NAMESPACES),
             (_RETURN, 0, 0, ERRNO | EPERM),
             (_RETURN, 0, 0, ALLOW),
         ],

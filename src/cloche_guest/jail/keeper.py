@@ -16,6 +16,7 @@ import socket
 
 from cloche_guest.jail import confinement, messages, syscalls, worker
 from cloche_guest.jail.attributes import Attributes
+from cloche_guest.jail.task_quota import TaskQuota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Keeper:
         self._trees = trees
         self._group = 0
         self._end = -1
-        self._attributes = Attributes(request["folders"])
+        self._tasks = TaskQuota(request["processes"], lambda: _tasks_of(self._group))
+        self._attributes = Attributes(request["folders"], self._tasks)
         self._inner: socket.socket | None = None  # on which a worker sends its listener
         self._listener = -1
         self._watch = select.poll()
@@ -111,6 +113,7 @@ class Keeper:
         self._end_all()
         self._reap(0)
         self._drop_listener()
+        self._tasks.begin_again()
         own = len(descriptors) - request.get("groups", 0)
         self._start(request, descriptors[:own], descriptors[own:])
 
@@ -245,6 +248,11 @@ def _group_of(group: int, since: int) -> list[int]:
         for pid, fields in process_fields()
         if len(fields) > 19 and int(fields[2]) == group and fields[0] not in b"ZX" and int(fields[19]) >= since
     ]
+
+
+def _tasks_of(group: int) -> int:
+    """Processes and threads of a process group; those that have ended and were not waited for too."""
+    return sum(int(fields[17]) for _, fields in process_fields() if len(fields) > 19 and int(fields[2]) == group)
 
 
 def close_all_but(kept: list[int]) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cloche.session.workspace import Workspace
 
 WORKSPACE_FILES = 16_384
+CONFINED_SESSIONS = 16
+"""So many can have all of their processes beside each other, where the system counts them together."""
 SIGNALS = 256
 """Queued signals and timers of a session."""
 BRANCH_ROOM = 8192
@@ -202,7 +204,7 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     if "rlimits" in layers:
         options |= {"limit_memlock": 0, "limit_msgqueue": 0}
     if mode is Mode.CONFINED:
-        return options
+        return {**options, "processes": policy.processes}
     if workspace is not None:
         options["workspace"] = workspace
     return options | {
@@ -270,7 +272,8 @@ def _greeting(policy: ExecutionPolicy, ground: Ground | None, *, limited: bool, 
     place, processes = "/app", policy.processes + (BRANCH_ROOM if counted else 0)
     if ground is not None:
         places = ground.workspace.places()
-        place, processes = places["PWD"], processes + running_tasks(outside_users.jail[0])
+        # its keeper counts what is its own; here all of the user's count, with those of sessions that are still to come
+        place, processes = places["PWD"], CONFINED_SESSIONS * processes + running_tasks(outside_users.jail[0])
         variables = {**ZYGOTE_ENVIRONMENT, **places, "MPLCONFIGDIR": places["HOME"], **policy.environment}
         own = {"environment": variables}
     limits = {
