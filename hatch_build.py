@@ -47,6 +47,7 @@ PROGRAM = (
         "processes.c",
         "pid_one.c",
         "branch_seat.c",
+        "networks.c",
         "seat.c",
         "reaper.c",
         "zygote.c",

@@ -52,6 +52,8 @@ def build_confined_filter(machine: str, *, listener: bool, memfd: bool) -> bytes
         50: refusal(EPERM),  # listen
         53: when(0, _AF_UNIX, connected_pairs(), refusal(EAFNOSUPPORT)),
         308: refusal(EPERM),  # setns: there is nothing to enter
+        272: refusal(EPERM),  # unshare
+        161: refusal(EPERM),  # chroot
         # setpgid, setsid: programs that start others as groups of their own must go on working
         109: refusal(0),
         112: refusal(0),

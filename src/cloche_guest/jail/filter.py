@@ -2,7 +2,8 @@
 
 Where a call is known to be dangerous it is refused with EPERM, so that libraries see a plain "no" and fall back. A
 few are looked into: `clone` may not make namespaces, `socket` may make Unix sockets only, `ioctl`, `fcntl`, `prctl` and
-`setsockopt` are allowed by option, `setns` and `capset` only when PID 1 says so. Many options change a file through a
+`setsockopt` are allowed by option, `setns`, `unshare`, `chroot` and `capset`
+only when PID 1 says so. Many options change a file through a
 descriptor that was opened to be read, past Landlock and past the rights of the file: a list of the harmless ones is
 short, one of the others would never be complete. inotify is left out: its few instances
 are counted against the user who started the jail, and a guest that takes them all leaves none to that user's other
@@ -30,6 +31,7 @@ _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _GREATER, _GREATER_EQUAL, _ANY_BIT = 0x15, 0x25, 0x35, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 
+_CLONE_NEWNS = 0x20000
 CLONE_NAMESPACES = 0x7E020000 | 0x80
 _AF_UNIX = 1
 _PRIO_PROCESS = 0
@@ -79,12 +81,12 @@ _X86_64 = """0 read 1 write 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 10 mpr
 330 pkey_alloc 331 pkey_free 332 statx 334 rseq 424 pidfd_send_signal 434 pidfd_open 436 close_range 439 faccessat2
 441 epoll_pwait2 449 futex_waitv"""
 
-# mount umount2 pivot_root chroot unshare ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
+# mount umount2 pivot_root ptrace process_vm_* keyctl add_key request_key bpf userfaultfd
 # perf_event_open io_uring_* kexec_* *_module *_handle_at iopl ioperm quotactl reboot swap* syslog acct set*time
 # adjtimex set*name kcmp fanotify_init pidfd_getfd mount_setattr fs* open_tree move_mount memfd_secret modify_ldt
 # personality set*id setgroups vmsplice seccomp
 _X86_64_REFUSED = (
-    165, 166, 155, 161, 272, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
+    165, 166, 155, 101, 310, 311, 250, 248, 249, 321, 323, 298, 425, 426, 427, 246, 320, 175, 313, 176,
     304, 303, 172, 173, 179, 169, 167, 168, 103, 163, 164, 227, 159, 305, 170, 171, 312, 300, 438, 442, 430, 431, 432,
     433, 428, 429, 447, 154, 135, 105, 106, 113, 114, 117, 119, 122, 123, 116, 278, 317,
 )  # fmt: skip
@@ -112,6 +114,8 @@ _X86_64_SPECIAL = {
     "fcntl": 72,
     "prctl": 157,
     "setns": 308,
+    "unshare": 272,
+    "chroot": 161,
     "capset": 126,
     "mknod": 133,
     "mknodat": 259,
@@ -220,8 +224,10 @@ def _special_rules(program: list[Instruction], *, memfd: bool) -> None:
         "mknod": _pipes_only(1),
         "mknodat": _pipes_only(2),
         # only into the seat of a branch, while one is being made
-        "setns": [(_RETURN, 0, 0, ASK)],
-        "capset": [(_RETURN, 0, 0, ASK)],
+        "setns": asking(),
+        "unshare": when(0, _CLONE_NEWNS, asking(), refusal(EPERM)),
+        "chroot": asking(),
+        "capset": asking(),
         "fcntl": only(1, _FCNTLS, EPERM),
         "prctl": only(0, _PRCTL_OPTIONS, EPERM),
     }

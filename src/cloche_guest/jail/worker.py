@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Filters = Tuple[bytes, bytes]
     from cloche_guest.jail.prepared import PreparedSession
 
-_NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
+_NAMESPACES = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWNET
 WIRE, OUT, ERR, LINE, INNER = 3, 4, 5, 6, 7
 
 
@@ -29,10 +29,9 @@ def join(groups: list[int]) -> None:
 
 def enter(options: dict[str, Any], lines: list[int], seat: int, filters: Filters) -> None:
     """Go into the seat and give up everything that is not needed there."""
-    namespaces = _NAMESPACES | (0 if options["scoped"] else syscalls.CLONE_NEWNET)
     below = bool(options.get("below"))  # a branch's seat, which can be branched again
     landlock = bool(options["landlock"])
-    syscalls.enter(seat, namespaces, lines, below, landlock, options["user"], _limits(options), *filters)
+    syscalls.enter(seat, _NAMESPACES, lines, below, landlock, options["user"], _limits(options), *filters)
 
 
 def arrange_descriptors(lines: list[int]) -> None:

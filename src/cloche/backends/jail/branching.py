@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.backends.jail.channel import JailChannel
 from cloche.backends.jail.copies import TreeCopy, copy_tree
-from cloche.backends.jail.ends import Ends, namespaces_of, rank_victims, readable
+from cloche.backends.jail.ends import Ends, rank_victims, readable
 from cloche.backends.jail.seat import NOT_YET
 from cloche.errors import BranchError
 from cloche.session.callback_threads import threads
@@ -80,8 +80,7 @@ class JailBranch(BranchCopy):
 
     def conclude(self) -> JailChannel:
         channel = self._channel
-        made = [os.fstat(descriptor).st_ino for descriptor in self._seat.namespaces]
-        handle = channel.ends.identify(time_left(UP_PATIENCE), lambda pid: namespaces_of(pid) == made)
+        handle = channel.ends.identify(time_left(UP_PATIENCE), self._seat.holds)
         channel.take_worker(handle, self._parent.seat)
         self._seat.put_into_group(handle)
         self._seat.drop_namespaces()

@@ -25,7 +25,6 @@ SOCKET_BUFFER = 1 << 20
 _CREDENTIALS = struct.Struct("3i")
 _SHORT = 1024
 _NS_GET_PARENT = 0xB702
-NAMESPACES = ("user", "mnt", "pid")
 """Those that a seat has of its own, in the order in which they are entered."""
 
 
@@ -110,16 +109,29 @@ class Ends:
         raise BranchError("the copy of the session ended at once")
 
 
-def namespaces_of(pid: int) -> list[int]:
-    """The user, mount and process namespace of a process, by inode. Raises OSError."""
-    return [os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in NAMESPACES]
+def _place_of(pid: int) -> tuple[int, tuple[int, ...]]:
+    """(the user namespace of a process; its process namespace and the mount that is its root folder). Raises OSError.
+
+    Not its mount namespace: a worker goes on in one of its own, to hide the mounts, with the root of its seat's.
+    """
+    users, processes = (os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in ("user", "pid"))
+    root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(root)
+        with open(f"/proc/self/fdinfo/{root}") as lines:
+            mount = next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
+    finally:
+        os.close(root)
+    return users, (processes, mount, status.st_dev, status.st_ino)
 
 
 def is_beside(pid: int, pid_one: int, *, below: bool) -> bool:
-    """Whether a process is a worker in the seat of this PID 1, by its namespaces. In that of a branch (`below`) they
-    share the user namespace, elsewhere the worker's lies below that of PID 1. Raises OSError."""
-    users, *others = namespaces_of(pid)
-    users_of_pid_one, *expected = namespaces_of(pid_one)
+    """Whether a process is a worker in the seat of this PID 1, by its namespaces and its root folder. Raises OSError.
+
+    In that of a branch (`below`) they share the user namespace, elsewhere the worker's lies below that of PID 1.
+    """
+    users, others = _place_of(pid)
+    users_of_pid_one, expected = _place_of(pid_one)
     if not below:
         file = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         try:

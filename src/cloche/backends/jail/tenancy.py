@@ -19,7 +19,6 @@ from cloche.backends.jail.walls import walls
 from cloche.errors import IsolationError, StartError, UnsupportedError
 from cloche.isolation import Isolation
 from cloche.session.descriptors import none_left
-from cloche_guest.jail import landlock
 from cloche_guest.jail.places import WORKSPACE
 
 if TYPE_CHECKING:
@@ -210,7 +209,6 @@ def _options(mode: Mode, layers: tuple[str, ...], policy: ExecutionPolicy, works
     return options | {
         **_quota(policy),
         "landlock": "landlock" in layers,
-        "scoped": "landlock" in layers and landlock.version() >= landlock.SCOPED,
     }
 
 

@@ -220,9 +220,25 @@ static int hand_over(int listener, int users)
     return 0;
 }
 
+int hide_mounts(long key)
+{
+    int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || here < 0)
+        return failed("/");
+    if (syscall(SYS_unshare, CLONE_NEWNS, 0, key) < 0)
+        return failed("unshare");
+    if (fchdir(root) < 0 || syscall(SYS_chroot, ".", 0, key) < 0 || fchdir(here) < 0)
+        return failed("chroot");
+    close(root);
+    close(here);
+    return 0;
+}
+
 int confine(const struct confinement *how)
 {
     if (!how->below && own_user_namespace((uid_t)how->user) < 0)
+        return -1;
+    if (hide_mounts(0) < 0)
         return -1;
     int users = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC); /* while we may still look at ourselves */
     if (users < 0)

@@ -39,6 +39,11 @@ int confine(const struct confinement *how);
  * such as those that were forked before. There can be 16, one inside the other; then E2BIG. */
 int stand_apart(void);
 
+/* What the kernel tells a process of its mounts is those of its own mount namespace that lie below its root. So we go on
+ * in another namespace, with the root of the seat's: the files are the same, and the list, with host paths, devices and
+ * numbers of users in it, is empty. `key`: as below. */
+int hide_mounts(long key);
+
 /* Gives up the capabilities that are held; where no new privileges can be gained, for good. `key` goes along in a
  * register that the call does not use: for a PID 1 that has to approve it. */
 int clear_capabilities(long key);

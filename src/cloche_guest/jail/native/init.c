@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "folders.h"
 #include "mounts.h"
+#include "networks.h"
 #include "packet.h"
 #include "places.h"
 #include "reaper.h"
@@ -45,6 +46,8 @@
 /* What a request brings: lines of the worker, the seat's line to the host, a workspace, mounts, and at the end its
  * cgroups. */
 enum { WIRE, OUT, ERR, LINE, INNER, END, LINE_COUNT, CONTROL = LINE_COUNT, TREE };
+
+enum { QUIET_MS = 1 }; /* how long nobody must have asked for anything before something is made ahead */
 
 static struct packet configuration;
 static struct trees trees;
@@ -198,11 +201,18 @@ static int seat_session(int zygote, struct packet *request)
     struct seat_parts parts = {
         .control = given[CONTROL],
         .tree = has_tree ? given[TREE] : -1,
+        .network = take_network(),
         .mounts = given + mounts,
         .mount_count = own > mounts ? own - mounts : 0,
     };
-    if (make_seat(request, &trees, &parts, &seat) < 0)
+    if (parts.network < 0)
         return -1;
+    if (make_seat(request, &trees, &parts, &seat) < 0) {
+        int reason = errno;
+        close(parts.network); /* somebody may still be in it */
+        errno = reason;
+        return -1;
+    }
     int passed[MAX_DESCRIPTORS];
     memcpy(passed, given, LINE_COUNT * sizeof *passed);
     passed[LINE_COUNT] = seat.pid_one;
@@ -212,7 +222,7 @@ static int seat_session(int zygote, struct packet *request)
     int reason = errno;
     if (result < 0)
         syscall(CALL_PIDFD_SEND_SIGNAL, seat.pid_one, SIGKILL, NULL, 0);
-    close(seat.pid_one);
+    lend_network(parts.network, seat.pid_one);
     close(seat.workspace);
     errno = reason;
     return result;
@@ -224,8 +234,13 @@ static _Noreturn void serve(int host, int zygote)
     struct pollfd watched[] = {{.fd = host, .events = POLLIN}, {.fd = zygote, .events = POLLIN}};
     signal(SIGCHLD, SIG_IGN);
     for (;;) {
-        if (poll(watched, 2, -1) < 0 && errno != EINTR)
+        int ready = poll(watched, 2, networks_are_ready() ? -1 : QUIET_MS);
+        if (ready < 0 && errno != EINTR)
             _exit(1);
+        if (ready == 0)
+            prepare_network();
+        if (ready <= 0)
+            continue;
         if (watched[1].revents)
             _exit(1); /* the zygote never speaks to us: it is gone */
         if (!watched[0].revents)

@@ -86,6 +86,11 @@ static __attribute__((noinline)) void give_birth(const int (*namespaces)[2], int
             birth->step = "setns";
             _exit(1);
         }
+        if (namespaces[i][1] == CLONE_NEWNS && hide_mounts(key) < 0) {
+            birth->reason = errno;
+            birth->step = failed_step();
+            _exit(1);
+        }
     }
     if (count > 0 && clear_capabilities(key) < 0) { /* those over the namespaces: the new process never has them */
         birth->reason = errno;

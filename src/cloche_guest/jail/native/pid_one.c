@@ -19,11 +19,15 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CALL_CLOSE_RANGE 436
 
 enum { HOST_LINE = 3, HANDED_OVER = 2 };
+
+/* Our time is nobody's: a guest that makes us refuse without end gets this many answers in each window, and waits. */
+enum { MAX_REFUSALS = 20, WINDOW_MS = 100 };
 
 /* What this PID 1 knows. A branch's PID 1 is forked from its parent's and starts with a state of its own. */
 static struct {
@@ -36,6 +40,8 @@ static struct {
     size_t due;    /* which of them is next */
     __u32 entrant; /* that process, once it has made the first */
     bool branched; /* others live below this namespace */
+    long long window; /* when the current one began, in milliseconds */
+    int refused;      /* calls since then */
 } state;
 
 static struct packet message;
@@ -109,19 +115,52 @@ static void take_listener(void)
     drop(&state.inner);
 }
 
-/* Whether this is what the process that enters a branch's seat does next: go into the three namespaces, then give up
- * what came with them. Once each, in this order, and all by one process. Any process of the family can make such a call;
+/* Whether this is what the process that enters a branch's seat does next: go into the three namespaces, hide its mounts
+ * on the way, then give up what came with them. Once each, in this order, and all by one process. Any process of the family can make such a call;
  * which of them is meant is told by the key, that the host has sent to the worker and to us alone. */
 static bool is_due(const struct seccomp_notif *asked)
 {
-    static const __u64 kinds[] = {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID};
-    const size_t namespaces = sizeof kinds / sizeof *kinds;
+    static const struct {
+        int number;
+        int argument; /* that must be `value`; -1: none */
+        __u64 value;
+    } steps[] = {
+        {SYS_setns, 1, CLONE_NEWUSER}, {SYS_setns, 1, CLONE_NEWNS},  {SYS_unshare, 0, CLONE_NEWNS},
+        {SYS_chroot, -1, 0},           {SYS_setns, 1, CLONE_NEWPID}, {SYS_capset, -1, 0},
+    };
     const struct seccomp_data *call = &asked->data;
     if (state.key == 0 || call->args[2] != state.key || (state.due > 0 && asked->pid != state.entrant))
         return false;
-    if (state.due < namespaces)
-        return call->nr == SYS_setns && call->args[1] == kinds[state.due];
-    return state.due == namespaces && call->nr == SYS_capset;
+    if (state.due >= sizeof steps / sizeof *steps || call->nr != steps[state.due].number)
+        return false;
+    int argument = steps[state.due].argument;
+    return argument < 0 || call->args[argument] == steps[state.due].value;
+}
+
+static long long milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* How long calls must wait for their answers; 0: not at all. Never while a branch is made: then one of them is due. */
+static int pause_before_answers(void)
+{
+    if (state.refused < MAX_REFUSALS || state.key != 0)
+        return 0;
+    long long left = state.window + WINDOW_MS - milliseconds();
+    if (left > 0)
+        return (int)left;
+    state.refused = 0;
+    return 0;
+}
+
+static void count_refusal(void)
+{
+    if (state.refused == 0)
+        state.window = milliseconds();
+    state.refused++;
 }
 
 static void decide(short events)
@@ -141,8 +180,10 @@ static void decide(short events)
     bool approved = is_due(&asked);
     if (approved)
         decision.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else
+    else {
         decision.error = -EPERM;
+        count_refusal();
+    }
     /* fails where who asked is gone: then the call was not made */
     if (ioctl(state.listener, SECCOMP_IOCTL_NOTIF_SEND, &decision) == 0 && approved) {
         state.entrant = asked.pid;
@@ -285,6 +326,7 @@ static int settle(int control, const struct trees *trees)
     state.inner = state.listener = state.users = -1;
     state.key = 0;
     state.branched = false;
+    state.refused = 0;
     if ((control != HOST_LINE && dup2(control, HOST_LINE) < 0) || syscall(CALL_CLOSE_RANGE, HOST_LINE + 1, ~0U, 0) < 0)
         return -1;
     state.bell = hang_bell();
@@ -296,13 +338,14 @@ _Noreturn void serve_seat(int control, const struct trees *trees)
     if (settle(control, trees) < 0)
         _exit(1);
     for (;;) {
+        int pause = pause_before_answers();
         struct pollfd watched[] = {
             {.fd = HOST_LINE, .events = POLLIN},
             {.fd = state.bell, .events = POLLIN},
             {.fd = state.inner, .events = POLLIN},
-            {.fd = state.listener, .events = POLLIN},
+            {.fd = pause > 0 ? -1 : state.listener, .events = POLLIN},
         };
-        if (poll(watched, 4, -1) < 0) {
+        if (poll(watched, 4, pause > 0 ? pause : -1) < 0) {
             if (errno == EINTR)
                 continue;
             _exit(1);

@@ -23,6 +23,8 @@ static _Noreturn void become_pid_one(const struct packet *request, const struct 
     int workspace = -1;
     if (setsid() < 0)
         failed("setsid");
+    else if (setns(parts->network, CLONE_NEWNET) < 0)
+        failed("setns");
     else if (make_mounts_private() == 0)
         workspace = furnish_seat(request, trees, parts->tree);
     if (workspace >= 0 && attach_mounts(request, parts->mounts, parts->mount_count) < 0)
@@ -58,9 +60,7 @@ static int hear_ready(int report)
 int make_seat(const struct packet *request, const struct trees *trees, const struct seat_parts *parts,
               struct seat *seat)
 {
-    /* Landlock keeps sessions from each other's abstract sockets; where it cannot, each has a network of its own. */
-    unsigned long network = packet_number_or(request, "scoped", 0) ? 0 : CLONE_NEWNET;
-    unsigned long flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | network;
+    unsigned long flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS; /* its network is there */
     int report[2];
     if (packet_pair(report) < 0)
         return failed("socketpair");

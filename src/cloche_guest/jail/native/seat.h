@@ -14,6 +14,7 @@ struct seat {
 struct seat_parts {
     int control; /* the PID 1's line to the host */
     int tree;    /* the workspace that was prepared, or -1 */
+    int network; /* an empty one, which no other seat is in */
     const int *mounts;
     size_t mount_count;
 };
