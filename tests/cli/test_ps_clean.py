@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -12,11 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.command import DEADLINE, Cloche
 
 HOST = """
-import sys, cloche
-sandbox = cloche.create_sandbox(backend="native")
+import os, sys, cloche
+sandbox = cloche.create_sandbox(backend=os.environ.get("BACKEND", "native"))
 for line in sys.stdin:
     sandbox.execute(line, on_output=lambda stream, text: print(text, end="", flush=True))
 """
@@ -157,4 +159,41 @@ def test_folders_the_guest_locked_are_removed_too(cloche: Cloche) -> None:
         other.ask("import os; os.mkdir('d'); open('d/x', 'w').close(); os.chmod('d', 0); print('ready')")
         other.kill()
     assert cloche("clean").code == 0
+    assert cloche.left_behind() == []
+
+
+ELSEWHERE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+
+
+def from_another_container(cloche: Cloche, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command where processes have other numbers, with the same folder of sessions."""
+    started = ELSEWHERE if os.getuid() else [word for word in ELSEWHERE if "user" not in word]
+    return subprocess.run(
+        [*started, *cloche.command(*arguments)], cwd=cloche.cwd, env=cloche.environment, capture_output=True, text=True,
+        timeout=DEADLINE, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["native", "jail"])
+def test_a_session_of_another_container_is_live_and_left_alone(cloche: Cloche, backend: str) -> None:
+    with host(cloche, BACKEND=backend) as other:
+        assert other.ask("kept = 7; open('mine', 'w').write('x'); print('ready')") == "ready\n"
+        folder = only_session(cloche)["path"]
+        os.utime(folder, (1, 1))  # it was not made this moment
+        listed = from_another_container(cloche, "ps", "--json")
+        if "Operation not permitted" in listed.stderr:
+            pytest.skip("no process namespace can be made here")
+        assert [session["state"] for session in json.loads(listed.stdout)] == ["live"]
+        assert "1 live session left alone" in from_another_container(cloche, "clean").stdout
+        assert other.ask("print(kept, open('mine').read())") == "7 x\n"
+
+
+def test_what_a_killed_host_left_is_removed_from_another_container_too(cloche: Cloche) -> None:
+    with host(cloche) as other:
+        other.ask("print('ready')")
+        folder = only_session(cloche)["path"]
+        other.kill()
+        os.utime(folder, (1, 1))
+        removed = from_another_container(cloche, "clean", "--json")
+        assert [session["path"] for session in json.loads(removed.stdout)["removed"]] == [folder]
     assert cloche.left_behind() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 from cloche import MachineError, WorkspaceFileError
 from cloche.paths import private_folder, sessions_dir
 from cloche.session.folder import RECORD, SessionFolder, find_sessions
+from cloche.session.hosts import FolderLock, Host
 from cloche.session.processes import process_start
 
 
@@ -31,6 +33,11 @@ def write_record(sessions: Path, **data: Any) -> Path:
     folder.mkdir()
     (folder / RECORD).write_text(json.dumps(data))
     return folder
+
+
+def dead_host() -> Host:
+    """One that had our number before us."""
+    return dataclasses.replace(Host.here(), started=1)
 
 
 def test_a_session_has_a_private_workspace_a_home_and_a_place_for_temporary_files(sessions):
@@ -87,7 +94,7 @@ def test_a_session_whose_host_is_gone_is_stale(sessions):
 
 
 def test_a_number_that_another_process_has_now_is_not_the_old_host(sessions):
-    write_record(sessions, host_pid=os.getpid(), host_started=1, guest_pid=os.getpid(), guest_started=1)
+    write_record(sessions, host=str(dead_host()), guest_pid=os.getpid(), guest_started=1)
     (found,) = find_sessions()
     assert found.stale
     assert not found.guest_alive
@@ -97,7 +104,7 @@ def test_a_number_that_another_process_has_now_is_not_the_old_host(sessions):
 
 def test_cleaning_ends_a_guest_that_outlived_its_host(sessions):
     guest = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0)
-    write_record(sessions, host_pid=0, guest_pid=guest.pid, guest_started=process_start(guest.pid))
+    write_record(sessions, host=str(dead_host()), guest_pid=guest.pid, guest_started=process_start(guest.pid))
     (found,) = find_sessions()
     assert found.guest_alive
     found.clean()
@@ -106,8 +113,8 @@ def test_cleaning_ends_a_guest_that_outlived_its_host(sessions):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", "5", '{"host_pid": "x", "created": "yesterday"}', '{"created": [], "guest_pid": {}}',
-     '{"host_pid": -1, "guest_pid": -1}', '{"host_pid": 99999999999999999999}', "\udcff"],
+    ["", "{", "[]", "null", "5", '{"host": "x", "created": "yesterday"}', '{"created": [], "guest_pid": {}}',
+     '{"host": "cloche--1-1-1-00000000", "guest_pid": -1}', '{"host": 99999999999999999999}', "\udcff"],
 )  # fmt: skip
 def test_a_damaged_record_is_a_leftover_and_no_trouble(sessions, text):
     folder = write_record(sessions)
@@ -200,3 +207,28 @@ def test_a_folder_below_a_file_is_refused_with_the_variable_to_set(tmp_path, mon
     with pytest.raises(MachineError, match="Not a directory") as caught:
         sessions_dir()
     assert "CLOCHE_SESSIONS_DIR" in str(caught.value.remedy)
+
+
+def test_a_session_of_another_container_lives_as_long_as_its_lock_is_held(sessions):
+    other = dataclasses.replace(Host.here(), space=1, pid=2)
+    folder = write_record(sessions, host=str(other), guest_pid=os.getpid(), guest_started=process_start(os.getpid()))
+    os.utime(folder, (1, 1))
+    lock = FolderLock(str(folder))
+    (found,) = find_sessions()
+    assert not found.stale
+    assert not found.guest_alive, "the number is that of another process here"
+    lock.close()
+    assert [found.stale for found in find_sessions()] == [True]
+
+
+def test_a_forked_child_does_not_hold_its_parents_sessions(sessions):
+    code = (
+        "from cloche.session.folder import SessionFolder; import os, sys, time; SessionFolder('native', None)\n"
+        "if os.fork() == 0: time.sleep(600)\nos._exit(0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], process_group=0) as host:
+        try:
+            host.wait()
+            assert [found.stale for found in find_sessions()] == [True]
+        finally:
+            os.killpg(host.pid, signal.SIGKILL)

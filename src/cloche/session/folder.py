@@ -15,6 +15,7 @@ from cloche.errors import WorkspaceFileError
 from cloche.host.late_removal import late_removals
 from cloche.host.removal import remove_tree
 from cloche.paths import sessions_dir
+from cloche.session.hosts import JUST_MADE, FolderLock, Host, is_locked
 from cloche.session.processes import process_start
 from cloche.session.workspace import Workspace
 
@@ -40,6 +41,7 @@ class SessionFolder:
         self.workspace = Workspace(root, private=given is None, home=self.path / "home")
         self._backend = backend
         self._owner = os.getpid()
+        self._lock = FolderLock(self._place)
         self.record(None)  # a session that has no guest yet is nobody's leftover
 
     def record(self, guest_pid: int | None) -> None:
@@ -47,8 +49,7 @@ class SessionFolder:
         data = {
             "id": self.id,
             "backend": self._backend,
-            "host_pid": os.getpid(),
-            "host_started": _own_start(os.getpid()),
+            "host": str(this_host(os.getpid())),
             "guest_pid": guest_pid,
             "guest_started": process_start(guest_pid) if guest_pid else None,
             "workspace": str(self.workspace.root),
@@ -68,6 +69,7 @@ class SessionFolder:
         """Remove everything but a workspace that was given. A forked child leaves its parent's session alone."""
         if self._owner == os.getpid():
             late_removals.remove(self.path)
+            self._lock.close()
 
 
 def given_folder(path: str | os.PathLike[str]) -> Path:
@@ -123,30 +125,30 @@ def find_sessions() -> list[FoundSession]:
                 found += registered_sessions(path)
             continue
         data = _read_record(path / RECORD)
-        if not data and time.time() - _mtime(path) < 10:
+        if not data and time.time() - _mtime(path) < JUST_MADE:
             continue  # being made this very moment
-        host, guest = _number(data.get("host_pid")), _number(data.get("guest_pid"))
+        host, guest = Host.parse(str(data.get("host"))), _number(data.get("guest_pid"))
         created = data.get("created")
         found.append(
             FoundSession(
                 id=path.name,
                 path=path,
                 backend=str(data.get("backend", "?")),
-                host_pid=host,
+                host_pid=0 if host is None else host.pid,
                 guest_pid=guest or None,
                 workspace=str(data.get("workspace", "")),
                 created=created if isinstance(created, float) else _mtime(path),
-                host_alive=_is_host(host, data.get("host_started")),
-                guest_alive=_is_same(guest, data.get("guest_started")),
+                host_alive=_has_host(path, host),
+                guest_alive=host is not None and host.is_near and _is_same(guest, data.get("guest_started")),
             )
         )
     return sorted(found, key=lambda session: session.created)
 
 
 @functools.cache
-def _own_start(pid: int) -> int | None:
-    """Of this process; a forked child has another number."""
-    return process_start(pid)
+def this_host(pid: int) -> Host:  # noqa: ARG001 - the key of the cache
+    """This process; a forked child has another number."""
+    return Host.here()
 
 
 def _read_record(path: Path) -> dict[str, object]:
@@ -171,15 +173,11 @@ def _is_same(pid: int, started: object) -> bool:
     return bool(pid) and type(started) is int and process_start(pid) == started
 
 
-def _is_host(pid: int, started: object) -> bool:
-    """Where the system does not tell when a process began, a number in use counts: better one leftover too many."""
-    if os.path.exists("/proc/self/stat"):
-        return _is_same(pid, started)
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError):
-        return False
-    return bool(pid)
+def _has_host(path: Path, host: Host | None) -> bool:
+    """Whether the process that has the session lives, in this container or in another."""
+    if host is None:
+        return is_locked(str(path))
+    return host == this_host(os.getpid()) or not host.has_left(str(path))
 
 
 def _mtime(path: Path) -> float:

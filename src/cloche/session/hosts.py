@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import time
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,12 +48,17 @@ class Host:
         return f"cloche-{self.pid}-{self.started}-{self.space}-{self.token}"
 
     @property
+    def is_near(self) -> bool:
+        """Whether its numbers of processes are those that we see: not from another container."""
+        return self.space == _space()
+
+    @property
     def alive(self) -> bool | None:
         """Whether the process that made the name lives; None when its number means nothing here.
 
         Our own number under another token is what this process was before it replaced itself.
         """
-        if self.space != _space():
+        if not self.is_near or not self.started:
             return None
         return self.pid != os.getpid() and process_start(self.pid) == self.started
 
@@ -70,6 +76,55 @@ class Host:
             return False
         finally:
             os.close(handle)
+
+
+class FolderLock:
+    """Says "its owner lives" of a folder, from any container that sees it, until it is closed or this process ends."""
+
+    def __init__(self, path: str) -> None:
+        self._handle = -1
+        with suppress(OSError):  # where nothing more can be opened, the name must do
+            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            hold(self._handle)
+            _held.add(self)
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+        handle, self._handle = self._handle, -1
+        _held.discard(self)
+        if handle >= 0:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+
+
+_held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
+
+
+def _let_go_of_all() -> None:
+    """In a forked child: a lock would outlive its owner."""
+    for lock in list(_held):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_let_go_of_all)
+
+
+def is_locked(path: str) -> bool:
+    """Whether the owner of a file or folder lives, by its lock alone."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def hold(handle: int) -> None:

@@ -177,7 +177,7 @@ def _found(entry: dict[str, Any], path: Path, host: Host, left: bool) -> FoundSe
         created=created if isinstance(created, float) else 0.0,
         host_alive=not left,
         # what runs behind a wall of this kind ends with its host: a number that is still in use is another's
-        guest_alive=not left and guest is not None and process_start(guest) is not None,
+        guest_alive=not left and host.is_near and guest is not None and process_start(guest) is not None,
     )
 
 
