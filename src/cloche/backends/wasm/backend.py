@@ -32,7 +32,9 @@ PACKAGES = "site-packages"
 OWN_MEMORY = 32 << 20
 """What the interpreter needs for itself."""
 OWN_ROOM = 96 << 20
-"""What the process of a session may hold beside the guest's memory: its threads, and WASI's own things."""
+"""What the process of a session may hold beside the guest's memory: its own things, and those of WASI."""
+THREAD_ROOM = 4 << 20
+"""For each processor, of which the runtime has a thread."""
 FORMS_OF_A_FRAME = 8
 """How often a frame is held while it is carried: as the runtime's text, as bytes, and as text of four bytes a sign."""
 LARGEST_MEMORY = (1 << 32) - 65536
@@ -192,7 +194,7 @@ def _options(policy: ExecutionPolicy, *, bounded: bool) -> dict[str, Any]:
     frame = max(policy.value_max_bytes, policy.display_max_bytes) + FRAME_SLACK
     attachment = policy.snapshot_max_bytes + FRAME_SLACK
     copies = 1 + policy.protect_state + min(attachment, memory) / memory
-    room = OWN_ROOM + int(memory * copies) + FORMS_OF_A_FRAME * min(frame, memory)
+    room = OWN_ROOM + THREAD_ROOM * (os.cpu_count() or 1) + int(memory * copies) + FORMS_OF_A_FRAME * min(frame, memory)
     return {
         "fuel": policy.fuel_budget,
         "memory": memory,
