@@ -64,7 +64,9 @@ def test_a_frame_that_is_larger_than_the_budget_waits_until_it_is_alone():
     many = {"name": "f", "args": [list(range(300_000))]}
     large = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "bridge", "params": many}).encode() + b"\n"
     assert bridge_calls(bench.receive(large, call(3, 10))) == []
-    assert [it.args for it in bridge_calls(bench.answer(small[0], 0))] == [many["args"], ["x" * 10]]
+    alone = bridge_calls(bench.answer(small[0], 0))
+    assert [it.args for it in alone] == [many["args"]]
+    assert [it.args for it in bridge_calls(bench.answer(alone[0], 0))] == [["x" * 10]]
     assert not bench.is_over()
 
 

@@ -34,8 +34,9 @@ def encode_frame(message: dict[str, Any]) -> bytes:
 class FrameReader:
     """Cuts a byte stream into frames, within bounds.
 
-    A line longer than a few pages is decoded only if that costs at most `max_cost` bytes of memory and `admits` says
-    that there is room; until then it waits, and what comes after it too (`blocked`).
+    A line is decoded only when `admits` says that there is room for what it costs, which counts for lines longer than
+    a few pages; until then it waits, and what comes after it too (`blocked`). One that costs more than `max_cost` bytes
+    of memory is refused.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class FrameReader:
         self.max_attachment = max_attachment
         self._line = bytearray()
         self._open: tuple[dict[str, Any], bytearray, int] | None = None
-        self._waiting: tuple[bytes | bytearray, int] | None = None
+        self._waiting: tuple[bytes | bytearray, int | None] | None = None
         self._rest = b""
         self._last: bytes | bytearray = b""
         self._cost: int | None = None
@@ -87,7 +88,7 @@ class FrameReader:
         if self._waiting is not None:
             self._rest += data
             line, cost = self._waiting
-            if not self._admits(cost, line):
+            if not self._admits(cost or 0, line):
                 return
             self._waiting = None
             data, self._rest = self._rest, b""
@@ -117,7 +118,7 @@ class FrameReader:
                     self._refuse_size(len(line))
             start = end + 1
             weight = None if len(line) <= UNWEIGHED else self._weigh(line)
-            if weight is not None and not self._admits(weight, line):
+            if not self._admits(weight or 0, line):
                 self._waiting, self._rest = (line, weight), data[start:]
                 return
             if (frame := self._finish(line, weight)) is not None:

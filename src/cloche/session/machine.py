@@ -195,14 +195,18 @@ class Machine:
 
         A cell that is to stop is always heard: its calls are refused, and hold nothing.
         """
-        if self.phase is not Phase.RUNNING or self.concluded_by is not None:
+        if self._refuses_calls:
             return True
         return not self._frames.blocked and self.budget.calls + self._frames.unread < self.budget.limit
 
     def _has_room_for(self, cost: int, line: bytes | bytearray) -> bool:
         """Whether a long line may be decoded now. A reply is kept by nobody who waits for room."""
-        refused = self.phase in (Phase.ASKED, Phase.KILLED) or self.concluded_by is not None
-        return refused or self.budget.fits(cost) or self._is_reply(line)
+        return self._refuses_calls or self.budget.fits(cost) or self._is_reply(line)
+
+    @property
+    def _refuses_calls(self) -> bool:
+        """The cell is over, or is to stop: whatever it calls is refused at once."""
+        return self.phase in (Phase.ASKED, Phase.KILLED) or self.concluded_by is not None
 
     def _is_reply(self, line: bytes | bytearray) -> bool:
         """Whether it looks like the next reply; what looks like one and is a call as well ends the guest."""

@@ -54,7 +54,7 @@ class DaemonChannel(CountedWorker):
         from cloche.backends.jail.gauges import CellCounter, Gauges
         from cloche.backends.jail.seat import JailWorkspace
 
-        if len(descriptors) != _DESCRIPTORS + len(said["gauges"]):
+        if not _is_session(said) or len(descriptors) != _DESCRIPTORS + len(said["gauges"]):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise StartError("the daemon did not hand a session over")
@@ -213,8 +213,8 @@ class DaemonBackend(Backend):
         except ClocheError as exc:
             unanswered = "the daemon does not answer: " if exc.cause else ""
             return Availability(False, f"{unanswered}{exc.cause or exc.message}", exc.remedy or "")
-        layers = tuple(Layer(name, True, "of the daemon's wall") for name in said.get("layers", ()))
-        isolation = Isolation[said["isolation"]] if said.get("isolation") else None
+        layers = tuple(Layer(str(name), True, "of the daemon's wall") for name in said.get("layers") or ())
+        isolation = Isolation.__members__.get(str(said.get("isolation")))
         if said.get("stopping"):
             return Availability(False, "the daemon is stopping", "cloche daemon start, when it has ended", isolation)
         if not said.get("room", True):
@@ -226,7 +226,7 @@ class DaemonBackend(Backend):
                 isolation,
                 layers,
             )
-        return Availability(isolation is not None, said.get("trouble", ""), "cloche daemon logs", isolation, layers)
+        return Availability(isolation is not None, str(said.get("trouble", "")), "cloche daemon logs", isolation, layers)
 
     def abilities(self) -> frozenset[str]:
         return super().abilities() if self._here is None else self._here.abilities()
@@ -325,6 +325,18 @@ class DaemonBackend(Backend):
         self._here = JailBackend(python=self._python)
         self.name = self._here.name  # type: ignore[misc]  # of this one
         self._here.adopt(channel)
+
+
+_SESSION = {
+    "channel": int, "lease": str, "isolation": str, "layers": list, "greeting": dict, "root": str, "uid": int,
+    "gid": int, "private": bool, "pid": int | None, "gauges": list, "counting": dict | None,
+}  # fmt: skip
+"""What a daemon says of a session that it hands over."""
+
+
+def _is_session(said: Mapping[str, Any]) -> bool:
+    whole = all(name in said and isinstance(said[name], kind) for name, kind in _SESSION.items())
+    return whole and said["isolation"] in Isolation.__members__ and all(isinstance(it, str) for it in said["gauges"])
 
 
 def _ask(link: Link, method: str, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:

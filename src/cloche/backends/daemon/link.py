@@ -105,7 +105,11 @@ class Link:
         if "error" in message:
             answer.close()
             raise read_error(message["error"])
-        return dict(message.get("result") or {}), answer.descriptors, answer.body
+        result = message.get("result")
+        if result is not None and type(result) is not dict:
+            answer.close()
+            self._lose("it answered with something that is no answer")
+        return result or {}, answer.descriptors, answer.body
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """Say something that is not answered."""
@@ -182,7 +186,7 @@ class Link:
                 count = _whole(message.get("descriptors"))
                 taken, self._descriptors = self._descriptors[:count], self._descriptors[count:]
                 answer, number = _Answer(message, taken, body), _whole(message.get("id"))
-                if "method" not in message and number in self._answers:
+                if "method" not in message and self._answers.get(number, answer) is None:
                     self._answers[number] = answer
                 else:
                     answer.close()  # whoever asked did not wait for it

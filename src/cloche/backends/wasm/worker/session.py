@@ -33,6 +33,8 @@ PIECE = 1 << 20
 LONGEST_RANDOM = 1 << 20
 LONGEST_PIECE = 4 * PIECE
 """Characters of an attachment that a guest may send at once; its kernel sends a quarter of that."""
+LONGEST_COUNT = 4096
+"""Characters in which a guest says how many files it has open."""
 CELL_REQUEST = b'{"jsonrpc":"2.0","method":"execute"'
 COPYING = (b'{"jsonrpc":"2.0","method":"branch"', b'{"jsonrpc":"2.0","method":"resume"')
 
@@ -169,7 +171,7 @@ class Session:
     def _copy(self, number: int) -> None:
         """Keep what the guest is now; with files open it cannot be kept."""
         asked = self._call(b'{"jsonrpc":"2.0","id":0,"method":"open_files","params":{}}', None)
-        if self.memory is None or json.loads(asked).get("result", {}).get("count") != 0:
+        if self.memory is None or len(asked) > LONGEST_COUNT or json.loads(asked).get("result", {}).get("count") != 0:
             return
         image = Image(0, self._greeting, self._total, self._slept)
         copy_memory(self.memory, image)
