@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 METHODS = ("bridge", "display", "output", "file", "execute", "initialize", "ping", "snapshot", "", "x" * 300)
 NAMES = ("f", "slow", "llm_query", "llm_query_batched", "rlm_query_batched", "nothing", "__import__")
@@ -20,7 +22,7 @@ HARMLESS = ("call", "batch", "display", "output")
 """Shapes that do not end a session: what they ask for is answered, refused or left out."""
 
 
-def values(choose, depth=0):
+def values(choose: random.Random, depth: int = 0) -> Any:
     """Any JSON value; also the tags of values that JSON has not."""
     kind = choose.randrange(14 if depth < 4 else 9)
     if kind < 6:
@@ -35,46 +37,46 @@ def values(choose, depth=0):
     return {"$": tag, "v": values(choose, depth + 1)}
 
 
-def _line(**message):
+def _line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode("ascii", "replace") + b"\n"
 
 
-def _call(choose, name=None, args=None):
+def _call(choose: random.Random, name: str | None = None, args: list[Any] | None = None) -> bytes:
     args = [values(choose) for _ in range(choose.randrange(3))] if args is None else args
-    params = {"name": name or choose.choice(NAMES), "args": args}
+    params: dict[str, Any] = {"name": name or choose.choice(NAMES), "args": args}
     if choose.random() < 0.3:
         params["kwargs"] = {"key": values(choose)}
     return _line(id=choose.randrange(100, 10**6), method="bridge", params=params)
 
 
-def _batch(choose):
+def _batch(choose: random.Random) -> bytes:
     items = [[str(number)] for number in range(choose.choice((0, 1, 3, 30)))]
     return _call(choose, choose.choice(("llm_query_batched", "rlm_query_batched")), [items])
 
 
-def _display(choose):
+def _display(choose: random.Random) -> bytes:
     data = {"text/plain": "x" * choose.choice((0, 1, 5000))}
     if choose.random() < 0.3:
         data["image/png"] = "QUJD"
     return _line(method="display", params={"data": data})
 
 
-def _wrong(choose):
-    message = {"jsonrpc": "2.0"}
+def _wrong(choose: random.Random) -> bytes:
+    message: dict[str, Any] = {"jsonrpc": "2.0"}
     for key in ("id", "method", "params", "result", "error", "attachment"):
         if choose.random() < 0.4:
             message[key] = choose.choice(IDS + METHODS) if choose.random() < 0.5 else values(choose)
     return json.dumps(message).encode("ascii", "replace") + b"\n"
 
 
-def _sized(choose, limit):
+def _sized(choose: random.Random, limit: int) -> bytes:
     """A line of a chosen length, its end not counted."""
     size = choose.choice((limit - 1, limit, limit + 1, limit // 2, limit // 3))
     head = b'{"jsonrpc":"2.0","id":500,"method":"bridge","params":{"name":"slow","args":["'
     return head + b"x" * max(0, size - len(head) - 5) + b'"]}}' + b" " + b"\n"
 
 
-def _nested(choose, limit):
+def _nested(choose: random.Random, limit: int) -> bytes:
     part = choose.choice((b"[", b"[],", b'{"a":[]},', b'"",', b"0,", b'{"$":"set","v":[1,2,3]},'))
     many = part * (choose.choice((10, 1000, limit)) // len(part))
     return b'{"jsonrpc":"2.0","id":600,"method":"bridge","params":{"name":"slow","args":[' + many + b"0]}}\n"
@@ -86,7 +88,7 @@ NO_FRAMES = (
 )  # fmt: skip
 
 
-def frame(choose, limit, shapes=SHAPES):
+def frame(choose: random.Random, limit: int, shapes: Sequence[str] = SHAPES) -> bytes:
     """One frame, or what is none. `choose` is a `random.Random`, `limit` the size of the largest frame."""
     shape = choose.choice(shapes)
     if shape in ("call", "batch", "display", "wrong"):
@@ -109,7 +111,7 @@ def frame(choose, limit, shapes=SHAPES):
     return _line(id=number, result={}, method=choose.choice(METHODS), params=values(choose))
 
 
-def speech(seed, count, limit, shapes=SHAPES):
+def speech(seed: int, count: int, limit: int, shapes: Sequence[str] = SHAPES) -> Iterator[bytes]:
     """Frames of one seed, as they would be written: one after the other."""
     choose = random.Random(seed)
     for _ in range(count):

@@ -226,7 +226,9 @@ class DaemonBackend(Backend):
                 isolation,
                 layers,
             )
-        return Availability(isolation is not None, str(said.get("trouble", "")), "cloche daemon logs", isolation, layers)
+        return Availability(
+            isolation is not None, str(said.get("trouble", "")), "cloche daemon logs", isolation, layers
+        )
 
     def abilities(self) -> frozenset[str]:
         return super().abilities() if self._here is None else self._here.abilities()
