@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 SPEAK = """
@@ -57,6 +60,21 @@ with create_sandbox(backend=given["backend"], tools={"slow": slow}, policy=polic
     print(json.dumps({"outcome": result.outcome, "value": result.value, "error": result.error,
                       "calls": result.usage.bridge_calls, "grown": peak() - before}))
 '''
+
+
+def peak() -> int:
+    """The most memory that this process has had, in bytes."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+@contextmanager
+def peak_of() -> Iterator[Callable[[], int]]:
+    """By how many bytes this process has grown since, at the most."""
+    with suppress(OSError):  # begins to count the peak anew, where the kernel can
+        Path("/proc/self/clear_refs").write_text("5")
+    before = peak()
+    yield lambda: peak() - before
 
 
 def run_measured(code: str, *, backend: str = "native", slow: float = 1.0, **policy: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from tests.hostile_frames import HARMLESS, SHAPES, speech
-from tests.measured_host import SPEAK
+from tests.measured_host import SPEAK, peak_of
 
 from cloche.errors import ClocheError
 from cloche.factory import create_sandbox
@@ -87,16 +86,6 @@ def cell(wall: str, phase: str, seed: int, count: int, shapes: str) -> str:
     return lines + BEHAVIOURS[phase]
 
 
-def peak() -> int:
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-
-
-def forget_peak() -> None:
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
 def slow(*args: object) -> int:
     time.sleep(0.02)  # a host function takes its time
     return len(args)
@@ -115,14 +104,13 @@ class HostileWall(RuleBasedStateMachine):
 
     def call(self, method: str, *args: Any, limit_ms: int, **options: Any) -> Any:
         """What came of it: a value, or an error of the tree. Anything else fails the test, and so does a hang."""
-        forget_peak()
-        before = peak()
-        future = self.calls.submit(getattr(self.sandbox, method), *args, **options)
-        try:
-            found = future.result((limit_ms + POLICY.total_timeout_ms + GRACE_MS) / 1000 + SLACK)
-        except ClocheError as exc:
-            found = exc
-        assert peak() - before < MOST_GROWN
+        with peak_of() as grown:
+            future = self.calls.submit(getattr(self.sandbox, method), *args, **options)
+            try:
+                found = future.result((limit_ms + POLICY.total_timeout_ms + GRACE_MS) / 1000 + SLACK)
+            except ClocheError as exc:
+                found = exc
+            assert grown() < MOST_GROWN
         return found
 
     def speak(self, phase: str, seed: int, count: int, shapes: str, limit_ms: int = 4_000) -> None:

@@ -316,7 +316,7 @@ def run(steps: int, examples: int, frames: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_whatever_a_peer_says_the_host_keeps_its_bounds(monkeypatch: pytest.MonkeyPatch):
-    assert run(30, 30, 8, monkeypatch) > 1_000
+    assert run(30, 40, 60, monkeypatch) > 500
 
 
 @pytest.mark.slow
