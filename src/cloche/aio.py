@@ -14,7 +14,7 @@ from cloche.policy import ExecutionPolicy
 from cloche.session import operations
 from cloche.session.aio import AsyncDriver
 from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
-from cloche.session.face import SessionFace, host_functions
+from cloche.session.face import SessionFace, given_options, host_functions
 from cloche.session.live import LiveSession
 from cloche.session.text_operations import LoadText, SavedText, SaveText
 from cloche.snapshot import Skipped, Snapshot
@@ -64,10 +64,16 @@ class AsyncSandbox(SessionFace):
         await self._driver.run(self._begin_context(context), timeout_ms)
 
     async def execute(
-        self, code: str, *, timeout_ms: int | None = None, on_output: OnOutput | None = None
+        self,
+        code: str,
+        *,
+        timeout_ms: int | None = None,
+        on_output: OnOutput | None = None,
+        stdin: str | None = None,
     ) -> SandboxResult:
-        """Run a cell. `on_output(stream, text)`, plain or async, is called as output comes."""
-        return await self._driver.execute(code, timeout_ms, on_output)
+        """Run a cell. `on_output(stream, text)`, plain or async, is called as output comes; `stdin` is what `input()`
+        and `sys.stdin` read in this cell."""
+        return await self._driver.execute(code, timeout_ms, on_output, **given_options(stdin=stdin))
 
     async def validate_code(self, code: str, *, timeout_ms: int | None = None) -> bool:
         """Whether `code` compiles with the guest's grammar. It is not run."""

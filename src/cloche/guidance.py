@@ -52,6 +52,8 @@ def guidance_for(
             "(timeout_ms=..., --timeout)."
         )
     limit = "the machine allows" if policy.memory_bytes is None else f"{policy.memory_bytes // 2**20} MiB"
+    if outcome == "memory" and exception is not None and "too complex to parse" in exception.message:
+        return "The code is nested too deeply for the parser: build such a value step by step, or read it with json."
     if outcome == "memory":
         return f"The code wanted more memory than {limit}: work in pieces, or raise policy.memory_bytes (--memory)."
     if outcome == "killed" and "SIGKILL" in detail:
@@ -59,11 +61,13 @@ def guidance_for(
             f"Something killed the process; if the code wanted more memory than {limit}, work in pieces, or raise "
             "policy.memory_bytes (--memory)."
         )
-    if exception is None:
-        return None
+    return None if exception is None else _for_exception(exception, layers)
+
+
+def _for_exception(exception: ExceptionInfo, layers: Collection[str]) -> str | None:
     kind = exception.type.rpartition(".")[2]
     if "webassembly" in layers:
-        found = _without_a_system(kind, exception.message, fetches="permissions" in layers)
+        found = _without_a_system(kind, exception.message, exception.traceback, fetches="permissions" in layers)
         if found is not None:
             return found
     if kind in _NETWORK_TYPES or (
@@ -80,8 +84,17 @@ def guidance_for(
             "The package is not installed for the guest's interpreter: install it there, or choose another one with "
             "python=..."
         )
-    if kind == "SyntaxError":
-        return _not_python(exception.traceback)
+    if kind in ("SyntaxError", "IndentationError"):
+        return _not_python(exception.traceback, exception.message)
+    if kind == "BdbQuit" or (kind == "RuntimeError" and exception.message.startswith("breakpoint()")):
+        return "There is no terminal for a debugger: print what you want to know, and remove breakpoint()."
+    if kind == "ZoneInfoNotFoundError":
+        return (
+            "The guest has no table of time zones: install tzdata for its interpreter, or use fixed offsets "
+            "(datetime.timezone)."
+        )
+    if kind == "RuntimeError" and "no running event loop" in exception.message:
+        return "No event loop runs here: call it from a coroutine that the cell awaits (await main())."
     if kind == "GuardrailError":
         return (
             "The guard-rails do not let this code run: use what the message names in its place, or run it behind a "
@@ -96,11 +109,23 @@ def guidance_for(
 
 _FENCE = re.compile(r"^ {4}```", re.MULTILINE)
 _MAGIC = re.compile(r"^ {4}(?:\w+ = )?[!%]{1,2}[a-z]", re.MULTILINE)
+_PROMPT = re.compile(r"^ {4}(?:>>>|In \[\d*\]:)", re.MULTILINE)
+_QUESTION = re.compile(r"^ {4}\??[\w.]+\?{1,2}$|^ {4}\?{1,2}[\w.]+$", re.MULTILINE)
 """In a traceback, the line of source is set in by four."""
 
 
-def _not_python(traceback: str) -> str | None:
+def _not_python(traceback: str, message: str) -> str | None:
     """What models put around code, and notebooks allow in it."""
+    if message.startswith("unexpected indent"):
+        return (
+            "The code is set in as a whole, or one line of it is: begin at the left edge (textwrap.dedent does that)."
+        )
+    if _PROMPT.search(traceback):
+        return (
+            "The code has the prompts of an interactive session in it: pass its lines without >>> and ... before them."
+        )
+    if _QUESTION.search(traceback):
+        return "A question mark for help is of IPython, and this is plain Python: use help(name), or name.__doc__."
     if _FENCE.search(traceback):
         return "The code has its Markdown fence around it: pass only what stands between the fences."
     if _MAGIC.search(traceback):
@@ -110,11 +135,12 @@ def _not_python(traceback: str) -> str | None:
     return None
 
 
+_NETWORK_CODE = re.compile(r"\b(?:socket|urllib|http|requests|httpx|aiohttp|ftplib|smtplib|ssl)\b")
 _PATH = re.compile(r"'(/[^']*)'")
 _MODULE = re.compile(r"No module named '([^'.]+)")
 
 
-def _without_a_system(kind: str, message: str, *, fetches: bool) -> str | None:
+def _without_a_system(kind: str, message: str, traceback: str, *, fetches: bool) -> str | None:
     """For a guest that has no operating system: what is missing, and what to do instead.
 
     `fetches`: the host can fetch packages for it.
@@ -124,7 +150,7 @@ def _without_a_system(kind: str, message: str, *, fetches: bool) -> str | None:
     if "can't start new thread" in message:
         return "There are no threads behind this wall: do one thing after another, use asyncio, or the jail backend."
     if "does not support processes" in message or re.search(
-        r"has no attribute '(fork|system|popen|spawn|exec)", message
+        r"has no attribute '(fork|system|popen|spawn|exec|kill|pipe)", message
     ):
         return "There are no other processes behind this wall: do it in Python, or use the jail backend."
     if "Illegal byte sequence" in message:
@@ -135,7 +161,7 @@ def _without_a_system(kind: str, message: str, *, fetches: bool) -> str | None:
         return "This guest has 32-bit addresses and holds 4 GiB at the most: work in pieces, or use the jail backend."
     if kind in ("FileNotFoundError", "PermissionError", "OSError", "NotADirectoryError"):
         path = _PATH.search(message)
-        if path is None and kind == "PermissionError":
+        if path is None and kind == "PermissionError" and _NETWORK_CODE.search(traceback):
             return (
                 "The network is off in this sandbox: fetch the data outside and pass it in (--file, --context, "
                 "put_file), or offer a host function with tools={...}."

@@ -38,6 +38,8 @@ class Display:
     """One rich output: a MIME bundle. Text types are `str`, binary types are `bytes`."""
 
     data: Mapping[str, str | bytes]
+    id: str | None = None
+    """The name that code gave it (`display_id`), by which a later one replaces it."""
 
     def __repr__(self) -> str:
         return f"Display({', '.join(self.data)})"
@@ -85,6 +87,8 @@ class SandboxResult:
     guidance: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     code: str = ""
+    stdin: str | None = None
+    """What the cell was given to read from standard input."""
 
     def __repr__(self) -> str:
         """What is worth a look: fields that say something, long texts by their beginnings."""

@@ -12,7 +12,7 @@ from cloche.logger import SandboxLogger, as_sandbox_logger
 from cloche.policy import ExecutionPolicy
 from cloche.session import operations
 from cloche.session.copying import fork_steps, savepoint_steps, undo_steps
-from cloche.session.face import SessionFace, host_functions
+from cloche.session.face import SessionFace, given_options, host_functions
 from cloche.session.live import LiveSession
 from cloche.session.sync import SyncDriver
 from cloche.session.text_operations import LoadText, SavedText, SaveText
@@ -93,9 +93,17 @@ class SessionSandbox(BaseSandbox, SessionFace):
         """Start the session with `context` bound in it. Again: replaces `context`, keeps the variables."""
         self._driver.run(self._begin_context(context), timeout_ms)
 
-    def execute(self, code: str, *, timeout_ms: int | None = None, on_output: OnOutput | None = None) -> SandboxResult:
-        """Run a cell. `on_output(stream, text)` is called as output comes."""
-        return self._driver.execute(code, timeout_ms, on_output)
+    def execute(
+        self,
+        code: str,
+        *,
+        timeout_ms: int | None = None,
+        on_output: OnOutput | None = None,
+        stdin: str | None = None,
+    ) -> SandboxResult:
+        """Run a cell. `on_output(stream, text)` is called as output comes; `stdin` is what `input()` and
+        `sys.stdin` read in this cell."""
+        return self._driver.execute(code, timeout_ms, on_output, **given_options(stdin=stdin))
 
     def validate_code(self, code: str, *, timeout_ms: int | None = None) -> bool:
         """Whether `code` compiles with the guest's grammar. It is not run."""

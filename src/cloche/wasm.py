@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cloche.backends.wasm.backend import WasmBackend
 from cloche.sandbox import SessionSandbox
+from cloche.session.face import given_options
 
 if TYPE_CHECKING:
     import os
@@ -40,14 +41,17 @@ class PythonSandbox(SessionSandbox):
         *,
         timeout_ms: int | None = None,
         on_output: OnOutput | None = None,
+        stdin: str | None = None,
     ) -> SandboxResult:
         """Run a cell. `inject_setup=False`: without the paths of ``/app`` among those that are searched for modules."""
         return run_untrusted_python(
-            code, sandbox=self, inject_setup=inject_setup, timeout_ms=timeout_ms, on_output=on_output
+            code, sandbox=self, inject_setup=inject_setup, timeout_ms=timeout_ms, on_output=on_output, stdin=stdin
         )
 
-    def _run(self, code: str, inject_setup: bool, timeout_ms: int | None, on_output: OnOutput | None) -> SandboxResult:
-        options = {} if inject_setup else {"setup": False}
+    def _run(
+        self, code: str, inject_setup: bool, timeout_ms: int | None, on_output: OnOutput | None, stdin: str | None
+    ) -> SandboxResult:
+        options = given_options(setup=None if inject_setup else False, stdin=stdin)
         return self._driver.execute(code, timeout_ms, on_output, **options)
 
 
@@ -61,10 +65,11 @@ def run_untrusted_python(
     inject_setup: bool = True,
     timeout_ms: int | None = None,
     on_output: OnOutput | None = None,
+    stdin: str | None = None,
     **options: Any,
 ) -> SandboxResult:
     """Run one piece of code behind the WebAssembly wall: in a fresh session, or in that of `sandbox`."""
     if sandbox is not None:
-        return sandbox._run(code, inject_setup, timeout_ms, on_output)
+        return sandbox._run(code, inject_setup, timeout_ms, on_output, stdin)
     with PythonSandbox(policy, workspace, logger, **options) as fresh:
-        return fresh._run(code, inject_setup, timeout_ms, on_output)
+        return fresh._run(code, inject_setup, timeout_ms, on_output, stdin)

@@ -70,19 +70,19 @@ class Bridges:
             """Ask a language model outside; returns its answer."""
             return invoke("llm_query", (prompt,), {} if model is None else {"model": model})
 
-        def rlm_query(task: str, ctx: Any = None) -> Any:
+        def rlm_query(task: str, ctx: Any = None, model: str | None = None) -> Any:
             """Give a task to a fresh agent outside, with `ctx` (the current context when not given)."""
-            return invoke("rlm_query", (task, *self._context_argument(ctx)), {})
+            return invoke("rlm_query", (task, *self._context_argument(ctx)), {} if model is None else {"model": model})
 
         def llm_query_batched(prompts: list[str], model: str | None = None) -> Any:
             """Ask many prompts at once; answers in order. A failed item is a string that reads [Error: ...]."""
             items = [[prompt] for prompt in _listed(prompts, "prompts")]
             return invoke("llm_query_batched", (items,), {} if model is None else {"model": model})
 
-        def rlm_query_batched(tasks: list[Any]) -> Any:
+        def rlm_query_batched(tasks: list[Any], model: str | None = None) -> Any:
             """Run many tasks: strings, (task, ctx) pairs or {"task":, "context":} dicts; answers in order."""
             items = [self._task(task) for task in _listed(tasks, "tasks")]
-            return invoke("rlm_query_batched", (items,), {})
+            return invoke("rlm_query_batched", (items,), {} if model is None else {"model": model})
 
         stubs: dict[str, Callable[..., Any]] = {
             "llm_query": llm_query,

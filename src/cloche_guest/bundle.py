@@ -34,6 +34,8 @@ MODULES = (
     "context_tools",
     "tracebacks",
     "bridges",
+    "rich_forms",
+    "notebook",
     "display",
     "cell_objects",
     "pickling",
@@ -119,14 +121,14 @@ PACKAGES = ("guarded", "jail", "wasm")
 KERNEL_FILE = "<cloche>"
 DATA_FILE = "<cloche data>"
 INTERRUPTIBLE = (
-    "values", "context_tools", "display", "cell_objects", "pickling", "pieces", "state", "text_state", "looks",
-    "guarded.objects", "guarded.builtins",
+    "values", "context_tools", "rich_forms", "notebook", "display", "cell_objects", "pickling", "pieces", "state",
+    "text_state", "looks", "guarded.objects", "guarded.builtins",
 )  # fmt: skip
-DOCUMENTED = ("bridges", "context_tools", "display", "looks", "workbench")
+DOCUMENTED = ("bridges", "context_tools", "notebook", "display", "looks", "workbench")
 
 LATER = (
-    "cell_objects", "pickling", "pieces", "state", "c_library", "preloads", "text_state", "text_methods", "versions",
-    "looks", "workbench",
+    "rich_forms", "notebook", "cell_objects", "pickling", "pieces", "state", "c_library", "preloads", "text_state",
+    "text_methods", "versions", "looks", "workbench",
 )  # fmt: skip
 """Made when something of them is first asked for, where a session pays for its own start. Whoever uses them imports the
 module and not what is in it."""

@@ -1,4 +1,4 @@
-"""Import hooks: site-packages without paying for `site` at the start, and cell sources for whoever reads them."""
+"""Import hooks: packages without paying for `site` at the start, cell sources for `linecache`, displays of IPython."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 
 class SiteOnDemand:
@@ -54,19 +54,60 @@ class CellSources:
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
-                self._wrap(spec.loader)
+                _after_loading(spec.loader, self._give_all)
                 return spec
         return None
 
-    def _wrap(self, loader: Any) -> None:
-        run = loader.exec_module
+    def _give_all(self, linecache: Any) -> None:
+        for filename in list(self._waiting):
+            _give(linecache, filename, self._waiting.pop(filename))
 
-        def exec_module(module: Any) -> None:
-            run(module)
-            for filename in list(self._waiting):
-                _give(module, filename, self._waiting.pop(filename))
 
-        loader.exec_module = exec_module
+class NotebookImports:
+    """First on `sys.meta_path`: IPython's displays are ours, and where it is not installed there is a stand-in."""
+
+    def __init__(self, make_functions: Callable[[], Any]) -> None:
+        self._make_functions = make_functions
+        self._functions: Any = None
+        self._stands_in = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name[:7] != "IPython":
+            return None
+        if self._functions is None:
+            self._functions = self._make_functions()
+        spec = None
+        for finder in list(sys.meta_path):
+            if finder is not self:
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    break
+        if name == "IPython":  # `SiteOnDemand` asks us as well, and may bring our own answer
+            loader: Any = None if spec is None else spec.loader
+            self._stands_in = spec is None or loader is self
+        if spec is None and self._stands_in and name in self._functions.STAND_INS:
+            loader = self
+            return type(sys.__spec__)(name, loader, is_package=True)
+        if spec is not None and spec.loader is not None and name in self._functions.PATCHED:
+            _after_loading(spec.loader, self._functions.patch)
+        return spec
+
+    def create_module(self, spec: Any) -> Any:
+        """The stand-in."""
+        return self._functions.stand_in(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        """Nothing is left to be done."""
+
+
+def _after_loading(loader: Any, action: Callable[[Any], None]) -> None:
+    run = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        run(module)
+        action(module)
+
+    loader.exec_module = exec_module
 
 
 def _give(linecache: Any, filename: str, source: str) -> None:

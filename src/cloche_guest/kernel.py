@@ -6,7 +6,7 @@ import posix as _os
 import sys
 from time import perf_counter, process_time
 
-from cloche_guest import signals, text_methods, versions, workbench
+from cloche_guest import notebook, signals, text_methods, versions, workbench
 from cloche_guest import state as saving
 from cloche_guest.bridges import BridgeError, Bridges
 from cloche_guest.capture import flush, flush_quietly
@@ -26,7 +26,7 @@ from cloche_guest.codes import (
 from cloche_guest.context_tools import bind as bind_context_tools
 from cloche_guest.display import Displays
 from cloche_guest.environment import use_environment
-from cloche_guest.imports import CellSources, forget_folder, use_site_paths
+from cloche_guest.imports import CellSources, NotebookImports, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.resources import limit_resources, peak_bytes
 from cloche_guest.runner import Runner
@@ -58,7 +58,7 @@ class Kernel:
         self.space = Namespace()
         self.runner = Runner(self.space.names)
         self.sources = CellSources()
-        self.displays = Displays(lambda bundle: link.notify("display", {"data": bundle}))
+        self.displays = Displays(lambda params: link.notify("display", params))
         self.bridges = Bridges(link.call, flush_quietly, self.space.current_context)
         self.workspace: str | None = None
         self.held: Any = None  # a context that was here before the session
@@ -82,7 +82,9 @@ class Kernel:
             self.space.reserve(name, function)
         for name, function in bind_context_tools(lambda: self.space.current_context()[1]).items():
             self.space.reserve(name, function)
-        self.space.reserve("display", self.displays.function())
+        show = self.displays.function()
+        self.space.reserve("display", show)
+        sys.meta_path.insert(0, NotebookImports(lambda: notebook.NotebookFunctions(show, self.displays)))
         self.space.reserve("BridgeError", BridgeError)
 
     def add_methods(self, methods: dict[str, Callable[[dict[str, Any], bytearray | None], Reply]]) -> None:
@@ -205,7 +207,8 @@ class Kernel:
         self.capture.begin(bool(params.get("live")))
         started, cpu = perf_counter(), process_time()
         try:
-            result = self._run(params, name)
+            with_input = params.get("stdin")
+            result = self._run(params, name) if with_input is None else self._run_with(with_input, params, name)
             result["elapsed_ms"] = (perf_counter() - started) * 1000
             result["cpu_ms"] = (process_time() - cpu) * 1000
             result["peak_bytes"] = peak_bytes()
@@ -230,6 +233,18 @@ class Kernel:
         if state.forked:
             self._leave_child(raised)
         return self._finish(name, value, raised)
+
+    def _run_with(self, text: str, params: dict[str, Any], name: str) -> dict[str, Any]:
+        """A cell for which the host has given what it reads from standard input."""
+        import io
+
+        before = getattr(sys, "stdin", None)
+        given = sys.stdin = io.StringIO(text)
+        try:
+            return self._run(params, name)
+        finally:
+            if getattr(sys, "stdin", None) is given:
+                sys.stdin = before
 
     def _show_value(self, result: Any) -> str:
         """Called as user code: repr may do anything."""

@@ -42,9 +42,27 @@ class Help:
         print(pydoc.plain(pydoc.render_doc(args[0])))
 
 
+def no_debugger(*args: Any, **options: Any) -> NoReturn:
+    """Stands in for the debugger behind `breakpoint()`, which would read from a terminal."""
+    raise RuntimeError("breakpoint() is not available: there is no terminal here; print what you want to know instead")
+
+
 def no_terminal(prompt: object = "") -> NoReturn:
-    """Stands in for `input`."""
+    """Stands in for `input` where nothing can be read."""
     raise EOFError("input() is not available: there is no terminal here; put the value into a variable instead")
+
+
+def read_input(prompt: object = "") -> str:
+    """Stands in for `input`: reads what code or the host put in the place of `sys.stdin`; there is no terminal."""
+    stdin = getattr(sys, "stdin", None)
+    if stdin is None or stdin is sys.__stdin__:
+        no_terminal()
+    sys.stdout.write(str(prompt))
+    sys.stdout.flush()
+    line = stdin.readline()
+    if not line:
+        raise EOFError("EOF when reading a line")
+    return str(line[:-1] if line[-1] == "\n" else line)
 
 
 class Namespace:
@@ -61,7 +79,8 @@ class Namespace:
         for name in ("exit", "quit"):
             setattr(builtins, name, Exit(name))
         builtins.help = Help()  # type: ignore[assignment]  # the same call, another class
-        builtins.input = no_terminal
+        builtins.input = read_input
+        sys.breakpointhook = no_debugger
 
     def reserve(self, name: str, value: Any) -> None:
         """Bind `name` now and again after each cell."""

@@ -123,6 +123,7 @@ class Interpreter:
     def __init__(self, private: tuple[int, ...], outer: int) -> None:
         self.out, self.err = Output(), Output()
         self.displays: list[dict[str, str]] = []
+        self._named: dict[str, int] = {}  # where those stand that code may replace
         self._shown = self._calls = 0
         self._replies = Replies()
         self._answers: list[tuple[dict[str, Any], list[bytes]]] = []
@@ -257,7 +258,7 @@ class Interpreter:
     def _take(self, message: dict[str, Any], body: list[bytes]) -> None:
         method = message.get("method")
         if method == "display":
-            self._show((message.get("params") or {}).get("data"))
+            self._show(message.get("params") or {})
         elif method == "bridge":
             self._calls += 1
             if self._calls > MOST_CALLS:  # our answers would fill the pipe, and we would wait for it to be read
@@ -270,17 +271,26 @@ class Interpreter:
             self._answers = [(message, body)]
             self._expected = 0
 
-    def _show(self, data: Any) -> None:
+    def _show(self, params: dict[str, Any]) -> None:
+        data, name = params.get("data"), params.get("id")
+        if params.get("clear") is True:
+            self.displays, self._named = [], {}
         if type(data) is not dict:
             return
         shown = {str(mime): text for mime, text in data.items() if type(text) is str}
         self._shown += sum(map(len, shown.values()))
-        if len(self.displays) < MOST_DISPLAYS and self._shown <= LONGEST_LINE:
+        if self._shown > LONGEST_LINE:
+            return
+        if params.get("update") is True and type(name) is str and name in self._named:
+            self.displays[self._named[name]] = shown
+        elif len(self.displays) < MOST_DISPLAYS:
+            if type(name) is str:
+                self._named[name] = len(self.displays)
             self.displays.append(shown)
 
     def begin_request(self, limit: float | None) -> None:
         """Count from nothing again. `limit` in seconds."""
-        self.displays, self._shown, self._calls = [], 0, 0
+        self.displays, self._named, self._shown, self._calls = [], {}, 0, 0
         self.deadline = None if limit is None else perf_counter() + limit
 
     def _drain(self) -> None:

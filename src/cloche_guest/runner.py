@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from cloche_guest.cells import Cell
 
 COROUTINE = 0x80
+_TASK_MAKERS = ("create_task", "ensure_future", "get_running_loop")
+_LOOP_STARTERS = ("run", "run_until_complete", "run_forever", "Runner")
+"""Names that a cell uses itself, not in its functions. No loop can be started inside of one that runs."""
 
 
 class Runner:
@@ -136,10 +139,15 @@ def _leave_loops() -> None:
 
 
 def _awaits(cell: Cell) -> bool:
-    for code in cell.body:
+    """Whether a cell runs inside the event loop: it awaits, or makes tasks as code in a notebook may."""
+    makes_tasks = starts_loop = False
+    for code in cell.body if cell.last is None else (*cell.body, cell.last):
         if code.co_flags & COROUTINE:
             return True
-    return cell.last is not None and bool(cell.last.co_flags & COROUTINE)
+        for name in code.co_names:
+            makes_tasks = makes_tasks or name in _TASK_MAKERS
+            starts_loop = starts_loop or name in _LOOP_STARTERS
+    return makes_tasks and not starts_loop
 
 
 async def _run_awaiting(cell: Cell, names: dict[str, Any]) -> Any:

@@ -60,11 +60,11 @@ class PlainList(list):  # type: ignore[type-arg]  # the guest runs where list ca
     """A list that knows more of itself. It travels as the list that it is."""
 
 
-class _Unencodable(Exception):
+class Unencodable(Exception):
     """Cyclic or too deep: the outermost value becomes an object."""
 
 
-class _Encoder:
+class Encoder:
     """One encoding: counts what it makes, so that a huge value is refused before it is built."""
 
     def __init__(self, limit: int) -> None:
@@ -138,7 +138,7 @@ class _Encoder:
     def container(self, value: Any, kind: type, depth: int) -> Any:
         mark = id(value)
         if depth >= MAX_DEPTH or mark in self.open:
-            raise _Unencodable
+            raise Unencodable
         self.open.add(mark)
         try:
             self.spend(2 * len(value) + 2)
@@ -191,7 +191,14 @@ class _Encoder:
             return {"$": "complex", "v": [repr(value.real), repr(value.imag)]}
         if kind is BatchFailure:
             return {"$": "failure", "v": self.text(str(value))}
-        described = {"$": "object", "type": value.type, "repr": value.repr} if kind is RemoteObject else describe(value)
+        return self.stranger(value)
+
+    def stranger(self, value: Any) -> dict[str, str]:
+        """An object that does not travel."""
+        if type(value) is RemoteObject:
+            described = {"$": "object", "type": value.type, "repr": value.repr}
+        else:
+            described = describe(value)
         self.tag()  # it has two names more than other tags
         self.text(described["type"])
         self.text(described["repr"])
@@ -258,26 +265,18 @@ def describe(value: Any) -> dict[str, str]:
 
 def encode(value: Any, limit: int = 1 << 30) -> Any:
     """`value` as JSON data. Raises `TooLarge` beyond about `limit` bytes."""
-    encoder = _Encoder(limit)
+    encoder = Encoder(limit)
     try:
         data = encoder.encode(value, 0)
-    except (_Unencodable, RecursionError):
+    except (Unencodable, RecursionError):
         return describe(value)
     encoder.check_cost()
     return data
 
 
-def encode_within(value: Any, room: int) -> tuple[Any, int]:
-    """As `encode`, and how much of `room` is left after it."""
-    encoder = _Encoder(room)
-    data = _encoded_or_described(encoder, value)
-    encoder.check_cost()
-    return data, encoder.left
-
-
 def encode_call(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> dict[str, Any]:
     """The arguments of a call, all of them together within `limit`. One that contains itself is described."""
-    encoder = _Encoder(limit)
+    encoder = Encoder(limit)
     encoder.spend(2 * (len(args) + len(kwargs)) + TAG)
     encoder.items += len(args) + 2 * len(kwargs)
     params: dict[str, Any] = {"args": [_encoded_or_described(encoder, item) for item in args]}
@@ -287,10 +286,10 @@ def encode_call(args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> di
     return params
 
 
-def _encoded_or_described(encoder: _Encoder, value: Any) -> Any:
+def _encoded_or_described(encoder: Encoder, value: Any) -> Any:
     try:
         return encoder.encode(value, 1)
-    except (_Unencodable, RecursionError):
+    except (Unencodable, RecursionError):
         described = describe(value)
         return encoder.encode(RemoteObject(described["type"], described["repr"]), 1)
 

@@ -67,6 +67,29 @@ def test_a_context_of_plain_data_arrives_unchanged(value):
     assert received(context_call(value, LIMIT)) == value
 
 
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"a": {"b": object()}}, "x['a']['b']: a value of type object"),
+        ([1, (2, object())], "x[1][1]: a value of type object"),
+        ({1: {object()}}, "x[1] (an item): a value of type object"),
+        ({object(): 1}, "x (a key): a value of type object"),
+        (object(), "x: a value of type object"),
+    ],
+)
+def test_what_does_not_cross_is_named_by_its_place(value: object, place: str):
+    with pytest.raises(ValueTransferError) as caught:
+        operations.SetVariable("x", value, 1 << 20).call()
+    assert str(caught.value).startswith(place)
+
+
+def test_a_value_that_contains_itself_is_said_to():
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(ValueTransferError, match="a list that contains itself"):
+        operations.SetVariable("x", value, 1 << 20).call()
+
+
 @pytest.mark.parametrize("value", [object(), [object()], {"a": {"b": (print,)}}, {1: {2}, "x": range(3)}])
 def test_what_would_arrive_as_a_mere_description_is_refused(value):
     with pytest.raises(ValueTransferError, match="does not cross the wall"):

@@ -31,6 +31,9 @@ SENTENCES = {
     "names": ("import socket; socket.create_connection(('localhost', 80))", "The network is off"),
     "links": ("import os; os.symlink('/etc', 'x')", "inside /app"),
     "bytes in names": ("open(b'\\xff', 'w')", "must be UTF-8"),
+    "a pool of processes": ("import multiprocessing; multiprocessing.Pool(2)", "no other processes"),
+    "time zones": ("import zoneinfo; zoneinfo.ZoneInfo('Europe/Berlin')", "tzdata"),
+    "the parser": ("eval('(' * 1000 + ')' * 1000)", "nested too deeply"),
     "addresses": ("'x' * 3_000_000_000", "32-bit"),
 }
 
@@ -46,3 +49,7 @@ def test_a_failure_comes_with_what_to_do(shared: cloche.PythonSandbox, name: str
 def test_a_file_that_is_missing_in_app_needs_no_lesson(shared: cloche.PythonSandbox):
     assert shared.execute("open('/app/missing')").guidance is None
     assert shared.execute("open('missing')").guidance is None
+
+
+def test_a_refusal_of_the_codes_own_is_not_blamed_on_the_network(shared: cloche.PythonSandbox):
+    assert shared.execute("raise PermissionError('not for you')").guidance is None

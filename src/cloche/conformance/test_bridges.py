@@ -274,3 +274,32 @@ def test_output_is_heard_while_a_callback_is_at_work(open_sandbox: OpenSandbox) 
     )
     assert sandbox.execute(code, on_output=listen).success
     assert heard == ["meanwhile\n"]
+
+
+class KeyHolder:
+    """An object of the host's whose `repr` tells more than it should."""
+
+    def __repr__(self) -> str:
+        return "KeyHolder(key='hunter2')"
+
+
+def test_an_answer_that_is_no_plain_data_is_refused_by_its_place_without_its_repr(open_sandbox: OpenSandbox) -> None:
+    answers = {"deep": {"rows": [1, {"owner": KeyHolder()}]}, "whole": KeyHolder()}
+    sandbox = open_sandbox(tools={"fetch": lambda name: answers[name]})
+    for name, place in (
+        ("deep", "the answer['rows'][1]['owner']: a value of type KeyHolder"),
+        ("whole", "the answer: a"),
+    ):
+        result = sandbox.execute(f"fetch({name!r})")
+        assert place in (result.error or "")
+        assert "hunter2" not in repr(result)
+    assert sandbox.execute("1").value == "1"
+
+
+def test_a_task_for_an_agent_can_name_its_model(open_sandbox: OpenSandbox) -> None:
+    asked: list[Any] = []
+    sandbox = open_sandbox(on_rlm_query=lambda task, ctx=None, model=None: asked.append((task, model)))
+    sandbox.execute(
+        "rlm_query('a', model='small')\nrlm_query_batched(['b', 'c'], model='large')\nrlm_query('d')"
+    ).check()
+    assert sorted(asked) == [("a", "small"), ("b", "large"), ("c", "large"), ("d", None)]

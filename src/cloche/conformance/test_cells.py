@@ -116,6 +116,40 @@ def test_the_source_of_a_function_can_be_read_in_a_later_cell(sandbox: SessionSa
     assert "return 'source'" in sandbox.execute("import inspect\nprint(inspect.getsource(f))").stdout
 
 
+def test_input_reads_what_code_put_in_the_place_of_stdin(sandbox: SessionSandbox) -> None:
+    code = "import io, sys\nsys.stdin = io.StringIO('5\\n6')\nprint(int(input('how many? ')) + int(input()))"
+    assert sandbox.execute(code).check().stdout == "how many? 11\n"
+    ended = sandbox.execute("input()")
+    assert ended.exception is not None
+    assert (ended.exception.type, ended.exception.message) == ("EOFError", "EOF when reading a line")
+    assert "no terminal" in (sandbox.execute("sys.stdin = sys.__stdin__\ninput()").error or "")
+
+
+def test_a_cell_reads_the_input_that_it_was_given(sandbox: SessionSandbox) -> None:
+    result = sandbox.execute("import sys\nprint(input(), sys.stdin.read().split())", stdin="one\ntwo\nthree\n").check()
+    assert result.stdout == "one ['two', 'three']\n"
+    assert result.stdin == "one\ntwo\nthree\n"
+    assert "no terminal" in (sandbox.execute("input()").error or "")
+
+
+@pytest.mark.parametrize("stdin", [b"bytes", 5], ids=["bytes", "a number"])
+def test_input_that_is_no_text_is_refused(sandbox: SessionSandbox, stdin: Any) -> None:
+    with pytest.raises(RequestError, match="stdin must be a str"):
+        sandbox.execute("1", stdin=stdin)
+    assert sandbox.execute("1").value == "1"
+
+
+def test_tasks_can_be_made_without_awaiting_as_in_a_notebook(sandbox: SessionSandbox) -> None:
+    made = sandbox.execute(
+        "import asyncio\nasync def work(): return 6 * 7\ntask = asyncio.create_task(work())\nprint('made')"
+    ).check()
+    assert made.stdout == "made\n"
+    assert sandbox.execute("await task").value == "42"
+    assert (
+        sandbox.execute("async def main(): return await asyncio.create_task(work())\nasyncio.run(main())").value == "42"
+    )
+
+
 def test_input_says_that_there_is_no_terminal(sandbox: SessionSandbox) -> None:
     """Known defect 1.8.6: `input()` swallowed the next request."""
     result = sandbox.execute("input('name? ')")

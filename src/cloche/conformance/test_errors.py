@@ -189,3 +189,21 @@ def test_running_out_of_memory_is_its_own_outcome(sandbox: SessionSandbox) -> No
     result = sandbox.execute("import sys\nx = 1\ny = bytearray(sys.maxsize - 100)")
     assert (result.outcome, result.exit_code) == ("memory", 137)
     assert sandbox.execute("x").value == "1"
+
+
+HINTS = {
+    "breakpoint": ("breakpoint()", "no terminal for a debugger"),
+    "a prompt": (">>> 1 + 1", "without >>>"),
+    "set in": ("    x = 1\n    x", "left edge"),
+    "a question": ("len?", "help(name)"),
+    "no loop": (
+        "import asyncio\ndef start():\n    c = asyncio.sleep(0)\n    c.close()\n    asyncio.create_task(c)\nstart()",
+        "await main()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_what_works_elsewhere_comes_with_a_hint(sandbox: SessionSandbox, name: str) -> None:
+    code, words = HINTS[name]
+    assert words in (sandbox.execute(code).guidance or "")

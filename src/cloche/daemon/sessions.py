@@ -160,7 +160,10 @@ class SessionDesk:
     async def _execute(self, params: Mapping[str, Any]) -> dict[str, Any]:
         session = self._session(params)
         show = partial(self._daemon.routes.show, session.id) if params.get("live") else None
-        result = await session.execute(_text(params, "code"), timeout_ms=params.get("timeout_ms"), on_output=show)
+        stdin = None if params.get("stdin") is None else _text(params, "stdin")
+        result = await session.execute(
+            _text(params, "code"), timeout_ms=params.get("timeout_ms"), on_output=show, stdin=stdin
+        )
         return result.to_dict()
 
     async def _run(self, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,7 @@ class Cell:
     files: tuple[str, ...] = ()
     """Created, modified or deleted."""
     calls: tuple[BridgeCall, ...] = ()
+    stdin: str | None = None
 
     def to_data(self) -> dict[str, Any]:
         """As JSON."""
@@ -133,6 +134,7 @@ def _read_cell(data: Mapping[str, Any]) -> Cell:
         timeout_ms=required(data, "timeout_ms", int),
         files=tuple(strings(data, "files")),
         calls=tuple(_read_call(call) for call in required(data, "calls", list)),
+        stdin=optional(data, "stdin", str),
     )
 
 

@@ -218,6 +218,7 @@ class Recorder(Witness):
                 timeout_ms=timeout_ms,
                 files=(*result.files_created, *result.files_modified, *result.files_deleted),
                 calls=tuple(calls),
+                stdin=result.stdin,
             )
         )
 

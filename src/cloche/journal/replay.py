@@ -198,7 +198,8 @@ class _Replay:
         limit = cell.timeout_ms
         if cell.outcome in _STOPPED:
             limit = min(max(1, round(cell.duration_ms)), cell.timeout_ms)
-        result = self.sandbox.execute(cell.code, timeout_ms=limit if 0 < limit <= MOST else None)
+        timeout_ms = limit if 0 < limit <= MOST else None
+        result = self.sandbox.execute(cell.code, timeout_ms=timeout_ms, stdin=cell.stdin)
         if cell.outcome not in _STOPPED:
             self._answers.check()
             _compare(cell, result)

@@ -118,10 +118,11 @@ class PooledSession:
         *,
         timeout_ms: int | None = None,
         on_output: Callable[[str, str], object] | None = None,
+        stdin: str | None = None,
     ) -> SandboxResult:
         """Run a cell, when it is this owner's turn."""
         async with self.turn() as sandbox:
-            result = await sandbox.execute(code, timeout_ms=timeout_ms, on_output=on_output)
+            result = await sandbox.execute(code, timeout_ms=timeout_ms, on_output=on_output, stdin=stdin)
         self.charge(result)
         return result
 

@@ -82,10 +82,15 @@ class BlockingSession:
         return self._session.capabilities
 
     def execute(
-        self, code: str, *, timeout_ms: int | None = None, on_output: Callable[[str, str], object] | None = None
+        self,
+        code: str,
+        *,
+        timeout_ms: int | None = None,
+        on_output: Callable[[str, str], object] | None = None,
+        stdin: str | None = None,
     ) -> SandboxResult:
         """Run a cell, when it is this owner's turn."""
-        return self._wait(self._session.execute, code, timeout_ms=timeout_ms, on_output=on_output)
+        return self._wait(self._session.execute, code, timeout_ms=timeout_ms, on_output=on_output, stdin=stdin)
 
     def initialize(self, context: Any = None, *, timeout_ms: int | None = None) -> None:
         """Bind `context`."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cloche.session.actions import AbandonBridge, Action, CallBridge, Send
 from cloche.session.budget import PER_CALL, PER_THREAD, Budget
 from cloche.session.frames import encode_frame
-from cloche_guest.values import BatchFailure, TooLarge, decode, encode_within
+from cloche.session.plain_data import NotPlain, encode_plain
+from cloche_guest.values import BatchFailure, TooLarge, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -213,10 +214,11 @@ class BridgeDesk:
                 return
             value = BatchFailure(f"[Error: {text}]")
         try:
-            request.answers[item.index], request.room = encode_within(value, request.room)
-        except TooLarge as exc:
+            request.answers[item.index], request.room = encode_plain(value, request.room, 1)
+        except (NotPlain, TooLarge) as exc:
             self._drop_rest(request)
-            self._refuse(request.guest_id, BRIDGE_FAILED, f"the answer cannot cross the wall: {exc}", "ValueError")
+            where = exc if isinstance(exc, NotPlain) else f" cannot cross the wall: {exc}"
+            self._refuse(request.guest_id, BRIDGE_FAILED, f"the answer{where}", "ValueError")
             return
         request.missing -= 1
         if not request.missing:

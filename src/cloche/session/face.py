@@ -133,3 +133,8 @@ def host_functions(
 ) -> dict[str, Any]:
     """As a session takes them, and its branches after it."""
     return {"on_llm_query": on_llm_query, "on_rlm_query": on_rlm_query, "tools": tools}
+
+
+def given_options(**options: Any) -> dict[str, Any]:
+    """The options of a cell that a caller has set."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -17,6 +17,7 @@ from cloche.session.actions import Action, CallBridge, Emit, Interrupt, Kill, Se
 from cloche.session.bridge_desk import BridgeDesk
 from cloche.session.budget import PER_CALL, Budget, GivenUpCalls
 from cloche.session.clock import Clock
+from cloche.session.displays import CellDisplays
 from cloche.session.frames import FrameReader, encode_frame
 from cloche.session.output import OutputSink
 
@@ -102,7 +103,7 @@ class Machine:
         self.concluded_by: str | None = None
         self._concluded_at = 0.0
         self._deaf = False
-        self.displays: list[Display] = []
+        self._shown = CellDisplays(0)
         self._policy = policy
         self._read_cpu = read_cpu
         self._frames = FrameReader(
@@ -116,7 +117,6 @@ class Machine:
         self._next_knock = 0.0
         self._dirty = False  # an interrupt was sent that may still be on its way
         self._live = False
-        self._display_room = 0
         self._held: list[tuple[Any, Any, int]] = []  # calls that came when no cell was there to serve them for
         self.sinks = self._fresh_sinks()
 
@@ -137,8 +137,7 @@ class Machine:
         self.concluded_by, self._deaf = None, False
         self._stop = None
         self._live = live
-        self.displays = []
-        self._display_room = self._policy.display_max_bytes
+        self._shown = CellDisplays(self._policy.display_max_bytes)
         self.sinks = self._fresh_sinks()
         self._clock = Clock(started, timeout, self._policy.total_timeout_ms / 1000, self._read_cpu)
         self.desk.begin_call()
@@ -181,6 +180,11 @@ class Machine:
     def expects(self, method: str) -> bool:
         """The reply to this request has not come."""
         return any(waiting == method for _, waiting in self._expected)
+
+    @property
+    def displays(self) -> list[Display]:
+        """What the cell has shown."""
+        return self._shown.shown
 
     @property
     def at_rest(self) -> bool:
@@ -351,11 +355,7 @@ class Machine:
         if method == "bridge":
             self._call_bridge(message.get("id"), params, self._frames.cost, now)
         elif method == "display":
-            if len(self.displays) < replies.MAX_DISPLAYS:
-                shown = replies.display(params, self._display_room)
-                if shown is not None:
-                    self.displays.append(shown[0])
-                    self._display_room -= shown[1]
+            self._shown.take(params)
         elif method == "output":
             stream: Stream = "stderr" if replies.text(params, "stream") == "stderr" else "stdout"
             self.receive_output(stream, replies.field(params, "text", str, "").encode("utf-8", "replace"))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cloche.errors import ProtocolError, RequestError, SnapshotError, ValueTransferError
 from cloche.session import replies
 from cloche.session.machine import Call, Finished
+from cloche.session.plain_data import NotPlain, encode_plain
 from cloche.snapshot import Skipped, Snapshot, SnapshotPiece, assemble, disassemble
 from cloche_guest.codes import BAD_STATE, TOO_LARGE
-from cloche_guest.values import TooLarge, decode, encode
+from cloche_guest.values import TooLarge, decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -265,30 +266,15 @@ def read_reply(operation: Operation[T], finished: Finished) -> T:
 def outgoing(value: Any, limit: int, what: str) -> Any:
     """A host value as wire data. What would arrive as a mere description is refused instead."""
     try:
-        data = encode(value, limit)
+        return encode_plain(value, limit)[0]
+    except NotPlain as exc:
+        raise ValueTransferError(
+            f"{what}{exc}", remedy="pass plain data (str, numbers, lists, dicts, bytes, datetime...), or a file"
+        ) from None
     except TooLarge as exc:
         raise ValueTransferError(
             f"{what}: {exc}", remedy="raise policy.value_max_bytes, or pass it as a file"
         ) from None
-    if _has_object(data):
-        raise ValueTransferError(
-            f"{what}: a value of type {type(value).__name__} does not cross the wall",
-            remedy="pass plain data (str, numbers, lists, dicts, bytes, datetime...), or a file",
-        )
-    return data
-
-
-def _has_object(data: Any) -> bool:
-    pending = [data]
-    while pending:
-        item = pending.pop()
-        if type(item) is list:
-            pending += item
-        elif type(item) is dict:
-            if item.get("$") == "object":
-                return True
-            pending += item.values()
-    return False
 
 
 def context_call(context: Any, limit: int) -> Call:

@@ -15,6 +15,7 @@ MAX_TEXT = 1_000_000
 MAX_DISPLAYS = 200
 MAX_FORMS = 50
 """Of one display: each is the same thing in another format."""
+MAX_DISPLAY_ID = 100
 GUEST_OUTCOMES = frozenset({"ok", "error", "memory", "exited", "interrupted"})
 _BINARY_MIME = ("image/png", "image/jpeg")
 
@@ -95,4 +96,5 @@ def display(params: Any, room: int) -> tuple[Display, int] | None:
             bundle[mime] = payload
     if size > room or not bundle:
         return None
-    return Display(bundle), size
+    name = field(params, "id", str, "")
+    return Display(bundle, name[:MAX_DISPLAY_ID] or None), size

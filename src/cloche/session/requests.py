@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cloche.errors import CallTimeoutError, ProtocolError, RequestError, SessionLostError, StartError
+from cloche.errors import (
+    CallTimeoutError,
+    ProtocolError,
+    RequestError,
+    SessionLostError,
+    StartError,
+    ValueTransferError,
+)
 from cloche.guidance import unprotected_guidance
 from cloche.result import SandboxResult
 from cloche.session.clock import clock
@@ -29,6 +36,7 @@ class Requests:
     def __init__(self, session: LiveSession) -> None:
         self._session = session
         self._cell_begun = False
+        self._stdin: str | None = None
         self.cells = 0
         """How many have been run."""
 
@@ -36,6 +44,8 @@ class Requests:
         """The request for one cell. `options` are what some walls' guests understand."""
         if type(code) is not str:
             raise RequestError(f"code must be a str, not {type(code).__name__}")
+        self._stdin = options.get("stdin")
+        check_stdin(self._stdin, self._session.policy.value_max_bytes)
         self.cells += 1
         self._cell_begun = True
         session, guest = self._session, self._session.guest
@@ -93,6 +103,8 @@ class Requests:
             session.forget_guest()
             self._tell_lost(guest)
             raise
+        if self._stdin is not None:
+            result = dataclasses.replace(result, stdin=self._stdin)
         if result.session_state == "reset":  # after the result: its files may go with it
             result = dataclasses.replace(result, session_state=self._recover(guest))
         else:
@@ -120,7 +132,13 @@ class Requests:
         elapsed = (clock() - started) * 1000
         state: SessionState = "reset" if session.guest is None else "kept"
         stopped = SandboxResult(
-            outcome="cancelled", exit_code=130, code=code, duration_ms=elapsed, session_state=state, error="abandoned"
+            outcome="cancelled",
+            exit_code=130,
+            code=code,
+            stdin=self._stdin,
+            duration_ms=elapsed,
+            session_state=state,
+            error="abandoned",
         )
         session.witness.cell_ended(stopped, timeout_ms)
 
@@ -174,3 +192,16 @@ class Requests:
         """The guest has died: within what is left of the call's deadline, return to the state before the call."""
         with working_for(guest.machine.seconds_left(clock()), least=CLEAN_UP):
             return self._session.returns.recover()
+
+
+def check_stdin(stdin: object, limit: int) -> None:
+    """Refuse standard input that is no text, or more than crosses the wall at once."""
+    if stdin is None:
+        return
+    if type(stdin) is not str:
+        raise RequestError(f"stdin must be a str, not {type(stdin).__name__}", remedy="decode it first")
+    if len(stdin) > limit:
+        raise ValueTransferError(
+            f"stdin has {len(stdin)} characters; the limit is {limit}",
+            remedy="raise policy.value_max_bytes, or write it into a file with put_file() and open that",
+        )

@@ -9,7 +9,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
-from cloche.backends.inprocess.inline import InlineGuest
+from cloche.backends.inprocess.inline import InlineGuest, refuse_options
 from cloche.session.aio import AsyncDriver
 from cloche.session.callbacks import mark_inside
 from cloche.session.clock import clock
@@ -38,6 +38,7 @@ class AsyncInlineDriver(AsyncDriver):
     async def execute(
         self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
+        refuse_options(options)
         limit = self._session.limit_ms(timeout_ms)
         started = await self._enter(limit)
         listener = None if on_output is None else _in_loop(on_output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cloche.backends.inprocess.inline import InlineGuest
+from cloche.backends.inprocess.inline import InlineGuest, refuse_options
 from cloche.session.sync import SyncDriver
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class InlineDriver(SyncDriver):
     def execute(
         self, code: str, timeout_ms: int | None, on_output: Callable[[str, str], object] | None, **options: Any
     ) -> SandboxResult:
+        refuse_options(options)
         limit = self._session.limit_ms(timeout_ms)
         started = self._enter(limit)
         try:

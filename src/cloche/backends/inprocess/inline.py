@@ -130,3 +130,11 @@ def _actions(kernel: InlineKernel, params: dict[str, Any]) -> dict[str, Callable
         "versions": describe_versions,
         **{name: answer(method) for name, method in variables.methods().items()},
     }
+
+
+def refuse_options(options: dict[str, Any]) -> None:
+    """Refuse what needs a standard input of its own: the process has one, and it is the host's."""
+    if options:
+        raise UnsupportedError(
+            "execute(stdin=...) does not work inline", capability="stdin", remedy="leave worker='inline' out"
+        )

@@ -15,8 +15,8 @@ from cloche.backends.inprocess.deadlines import CellStopped, StopReason, is_ours
 from cloche.backends.inprocess.guards import violations_in
 from cloche.backends.inprocess.streams import CellOutput, streams
 from cloche.isolation import Isolation
-from cloche.session import replies
 from cloche.session.channel import NOTHING_COUNTED, Counted
+from cloche.session.displays import CellDisplays
 from cloche.session.output import OutputSink
 from cloche.session.workspace import NOTHING
 from cloche_guest.bridges import BridgeError
@@ -81,12 +81,11 @@ class InlineKernel:
         self.counter.on_end = self._mute
         self.outputs = CellOutput("stdout"), CellOutput("stderr")
         self.sinks: dict[Stream, OutputSink] = {}
-        self.displays: list[Display] = []
+        self._taken = CellDisplays(0)
         self.trouble: BaseException | None = None
         """What the listener of the last run raised."""
         self.stopped: StopReason | None = None
         """Why the last run was told to stop."""
-        self._display_room = 0
         self._shown = Displays(self._take_display)
         self._shown.limit = policy.display_max_bytes
         self.workspace = _Untouched(session.folder.workspace)
@@ -169,8 +168,7 @@ class InlineKernel:
             "stdout": OutputSink(policy.max_output_length, policy.stdout_max_bytes),
             "stderr": OutputSink(policy.max_output_length, policy.stderr_max_bytes),
         }
-        self.displays = []
-        self._display_room = policy.display_max_bytes
+        self._taken = CellDisplays(policy.display_max_bytes)
         self._shown.begin()
         began, cpu = perf_counter(), thread_time()
         result: dict[str, Any] = {"outcome": "ok"}
@@ -293,12 +291,13 @@ class InlineKernel:
             text = f"{text[:MAX_VALUE_TEXT]}... [{len(text) - MAX_VALUE_TEXT} characters left out]"
         return text
 
-    def _take_display(self, bundle: dict[str, str]) -> None:
-        if len(self.displays) < replies.MAX_DISPLAYS:
-            shown = replies.display({"data": bundle}, self._display_room)
-            if shown is not None:
-                self.displays.append(shown[0])
-                self._display_room -= shown[1]
+    def _take_display(self, params: dict[str, Any]) -> None:
+        self._taken.take(params)
+
+    @property
+    def displays(self) -> list[Display]:
+        """What the cell has shown."""
+        return self._taken.shown
 
     # -- what became of it ---------------------------------------------------------------------
 
