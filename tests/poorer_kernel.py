@@ -37,6 +37,15 @@ def equal(argument: int, value: int, error: int) -> list[calls.Instruction]:
     return [(0x20, 0, 0, 16 + 8 * argument), (0x15, 0, 1, value), *calls.refusal(error), *calls.permission()]
 
 
+CONTAINER_REFUSES = (
+    321, 300, 433, 212, 298, 179, 443, 171, 103, 169, 176, 175, 313, 163, 312, 438, 440, 172, 173, 164, 227, 153, 237,
+    238, 239, 450, 304, 248, 249, 250, 323, 246, 320, 167, 168, 180, 256, 279, 457, 458, 463, 464, 465, 466, 467, 469,
+)  # fmt: skip
+"""bpf, fanotify_init, fspick, lookup_dcookie, perf_event_open, quotactl(_fd), setdomainname, syslog, reboot,
+modules, acct, kcmp, pidfd_getfd, process_madvise, iopl, ioperm, clocks, vhangup, memory policies,
+open_by_handle_at, keys, userfaultfd, kexec, swap, nfsservctl, migrate_pages, move_pages, statmount, listmount,
+attributes by handle."""
+
 KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
     # user namespaces forbidden, as in most containers: unshare, clone, clone3
     "no-namespaces": {
@@ -51,6 +60,11 @@ KERNELS: dict[str, dict[int, list[calls.Instruction]]] = {
     # a profile that leaves a process as it is: PR_SET_DUMPABLE; capset
     "always-dumpable": {157: equal(0, 4, calls.EPERM)},
     "no-capset": {126: calls.refusal(calls.EPERM)},
+    # a container's profile, extended as `cloche doctor --seccomp-profile` does it: what it still refuses
+    "container-profile": {
+        **{number: calls.refusal(calls.EPERM) for number in CONTAINER_REFUSES},
+        435: calls.refusal(ENOSYS),  # clone3
+    },
     # root without the right to become somebody else
     "no-setuid": {117: calls.refusal(calls.EPERM), 119: calls.refusal(calls.EPERM)},
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -43,15 +44,32 @@ _DEVELOPMENT = ("dev", "docs", "bench")
 @click.command()
 @click.option("--python", metavar="PATH", help="Ask about this interpreter.")
 @click.option("--preload", is_flag=True, help="Also import what sessions find imported, and say what is broken.")
+@click.option(
+    "--seccomp-profile", "profile", metavar="FILE", type=click.File("rb"),
+    help="Only print this seccomp profile of a container engine with what the jail needs added (- for standard input).",
+)  # fmt: skip
 @json_option
-def command(python: str | None, preload: bool, as_json: bool) -> int:
+def command(python: str | None, preload: bool, profile: IO[bytes] | None, as_json: bool) -> int:
     """Show every backend and isolation layer: there or not, why, and what to type to get it."""
+    if profile is not None:
+        write_json(_extended(profile.read()))
+        return 0
     findings = examine(python, preload=preload)
     if as_json:
         write_json(findings)
     else:
         _show(findings)
     return 0 if findings["ok"] else CODE_FAILED
+
+
+def _extended(text: bytes) -> dict[str, Any]:
+    from cloche.backends.jail.container_profile import extend_profile
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return extend_profile(found)
 
 
 def examine(python: str | None = None, *, preload: bool = False) -> dict[str, Any]:
