@@ -11,7 +11,8 @@ from cloche.escapes import Canaries, Effect, Expectation, Technique, all_techniq
 from cloche.escapes.neighbour import Neighbour
 
 AIMED_AT_IT = [technique for technique in all_techniques() if technique.aim is Effect.NEIGHBOUR]
-QUICKLY_NOTICED = [technique for technique in AIMED_AT_IT if technique.name != "neighbour_stopped"]
+SLOWLY_NOTICED = "neighbour_stopped"
+QUICKLY_NOTICED = [each for each in AIMED_AT_IT if each.name != SLOWLY_NOTICED and not each.expectation.process]
 
 
 def cell(code: str) -> Technique:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cloche.backends.interpreter import Interpreter, examine, locate, version_of
 from cloche.backends.lifeline import lifeline
 from cloche.errors import BackendUnavailableError, StartError
+from cloche.guarantees import LAYERS
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend, Channel, Exit
 from cloche.session.processes import cpu_seconds
@@ -46,11 +47,12 @@ def native_layers() -> tuple[Layer, ...]:
         limits = False
     else:
         limits = hasattr(resource, "RLIMIT_DATA")
+    says = LAYERS["native"]
     layers = (
-        Layer("process", True, "its own process and process group, killed whole"),
-        Layer("environment", True, "an allow-list of variables; no key of the host is visible"),
-        Layer("lifeline", linux, "the kernel kills the guest when the host dies", "use Linux"),
-        Layer("rlimits", limits, "memory, file size and descriptors are bounded", "use Linux or macOS"),
+        Layer("process", True, says["process"]),
+        Layer("environment", True, says["environment"]),
+        Layer("lifeline", linux, says["lifeline"], "use Linux"),
+        Layer("rlimits", limits, says["rlimits"], "use Linux or macOS"),
     )
     return tuple(
         Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer

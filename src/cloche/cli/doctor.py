@@ -19,6 +19,7 @@ from cloche.cli.terminal import neutralise, people_console, write_json
 from cloche.config import find_config_file, load_config
 from cloche.errors import ClocheError
 from cloche.factory import choose_backend, find_backend, probe_backends
+from cloche.guarantees import sentences_of
 from cloche.paths import cache_dir, sessions_dir
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def examine(python: str | None = None, *, preload: bool = False) -> dict[str, An
     options = {**config.options}
     if python or config.python:
         options["python"] = python or config.python
-    backends = {name: _backend(found) for name, found in probe_backends(**options).items()}
+    backends = {name: _backend(name, found) for name, found in probe_backends(**options).items()}
     if preload:
         for name in [name for name, found in backends.items() if found["available"]]:
             backend = find_backend(name)
@@ -101,8 +102,10 @@ def examine(python: str | None = None, *, preload: bool = False) -> dict[str, An
     }
 
 
-def _backend(found: Availability) -> dict[str, Any]:
+def _backend(name: str, found: Availability) -> dict[str, Any]:
+    tier = found.isolation if found.available else None
     return {
+        "guarantees": None if tier is None else sentences_of(name, tier),
         "available": found.available,
         "reason": found.reason or None,
         "remedy": found.remedy or None,
@@ -220,5 +223,16 @@ def _show_choice(page: _Page, findings: dict[str, Any]) -> None:
         say(f"the configuration names {configured}{known}; auto is not asked", "bold" if not known else "bold red")
     if auto["backend"]:
         say(f"auto chooses {auto['backend']}", "bold green")
+        _show_guarantees(page, findings["backends"][auto["backend"]])
     else:
         say(f"auto finds no backend: {auto['reason']}", "bold red")
+
+
+def _show_guarantees(page: _Page, backend: dict[str, Any]) -> None:
+    """What a session there is kept from, as SECURITY.md has it, with what proves each."""
+    told = backend["guarantees"] or {"kept": [], "not_kept": []}
+    if told["kept"]:
+        page.say("which holds against code that tries to")
+    for kept, sentences in ((True, told["kept"]), (False, told["not_kept"])):
+        for sentence in sentences:
+            page.mark(kept, sentence, indent=4)

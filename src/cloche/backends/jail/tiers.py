@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from cloche.backends.jail.programs import MISSING, programs
 from cloche.backends.jail.programs import REMEDY as REMEDY_FOR_PROGRAMS
 from cloche.errors import BackendUnavailableError
+from cloche.guarantees import LAYERS
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche_guest.jail import landlock
 
@@ -116,25 +117,19 @@ def layers_of(mode: Mode) -> tuple[Layer, ...]:
     version = landlock.version()
     masked = masked_layers()
     namespaces = None if sealed else remedy_for_namespaces()
-    if sealed:
-        network = "an empty network namespace; only Unix sockets can be made"
-        line = f"a second line on files (version {version})"
-        scope = "a second line on signals and abstract sockets, behind namespaces and process groups"
-    else:
-        network = "no socket can be made but connected pairs"
-        line = f"a list of paths that can be opened (version {version})"
-        scope = "no signals and sockets to the outside"
+    says = LAYERS["jail" if sealed else "jail, confined"]
+    line = f"{says['landlock']} (version {version})"
     layers = (
-        Layer("namespaces", sealed, "its own users, mounts, processes, IPC and host name", namespaces),
-        Layer("network", True, network),
-        Layer("view", sealed, "only the interpreter and system libraries exist, read-only", namespaces),
-        Layer("seccomp", True, "a list of allowed system calls"),
+        Layer("namespaces", sealed, says["namespaces"], namespaces),
+        Layer("network", True, says["network"]),
+        Layer("view", sealed, says["view"], namespaces),
+        Layer("seccomp", True, says["seccomp"]),
         Layer("landlock", version >= 1, line, remedy_for_landlock()),
-        Layer("scope", version >= landlock.SCOPED and "landlock" not in masked, scope, remedy_for_landlock()),
-        Layer("capabilities", True, "none, and no way to gain any"),
-        Layer("rlimits", True, "memory, processes, files and descriptors are bounded"),
-        Layer("environment", True, "built from nothing"),
-        Layer("lifeline", True, "everything ends when the host ends"),
+        Layer("scope", version >= landlock.SCOPED and "landlock" not in masked, says["scope"], remedy_for_landlock()),
+        Layer("capabilities", True, says["capabilities"]),
+        Layer("rlimits", True, says["rlimits"]),
+        Layer("environment", True, says["environment"]),
+        Layer("lifeline", True, says["lifeline"]),
     )
     return tuple(
         Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS") if layer.name in masked else layer

@@ -15,6 +15,7 @@ from cloche.backends.jail.cgroups import Meter, meter_for, remove_groups
 from cloche.backends.jail.hierarchies import DELEGATION_REMEDY, Hierarchy, NoGroups, find
 from cloche.backends.jail.reaper import Reaper
 from cloche.errors import MachineError
+from cloche.guarantees import LAYERS
 from cloche.host.removal import remove_tree
 from cloche.isolation import Layer, masked_layers
 from cloche.paths import sessions_dir
@@ -46,7 +47,7 @@ class Upkeep:
 
     def layer(self) -> Layer:
         """What there is to say about it."""
-        purpose = "memory, processes and CPU of a whole session are counted and bounded"
+        purpose = LAYERS["jail"][LAYER]
         meter = self.meter()
         if LAYER in masked_layers():
             return Layer(LAYER, False, purpose, "unset CLOCHE_MASK_LAYERS")

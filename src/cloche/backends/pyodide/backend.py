@@ -15,6 +15,7 @@ from cloche.backends.pyodide.packages import provide
 from cloche.backends.pyodide.process import DenoProcess, Kind
 from cloche.backends.pyodide.spares import spares
 from cloche.errors import ClocheError, StartError
+from cloche.guarantees import LAYERS
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.logger import SandboxLogger
 from cloche.session.channel import Availability, Backend
@@ -38,16 +39,17 @@ def pyodide_layers() -> tuple[Layer, ...]:
     linux = sys.platform == "linux"
     masked = masked_layers()
     second = linux and not masked & {"landlock", "seccomp"} and can_confine()
+    says = LAYERS["pyodide"]
     layers = (
-        Layer("process", True, "its own process, killed whole"),
-        Layer("webassembly", True, "the interpreter computes in a memory of its own"),
-        Layer("permissions", True, "Deno denies files, programs, libraries and what it knows of the system"),
-        Layer("network", True, "Deno denies it, and loads no module from outside"),
-        Layer("environment", True, "empty"),
-        Layer("landlock", second, "the process may read Deno and Pyodide, and write nothing", SECOND_WALL),
-        Layer("seccomp", second, "no sockets, no other processes", SECOND_WALL),
-        Layer("lifeline", linux, "the kernel kills the guest when the host dies", "use Linux"),
-        Layer("rlimits", linux, "memory and CPU are bounded, no file can be written", "use Linux"),
+        Layer("process", True, says["process"]),
+        Layer("webassembly", True, says["webassembly"]),
+        Layer("permissions", True, says["permissions"]),
+        Layer("network", True, says["network"]),
+        Layer("environment", True, says["environment"]),
+        Layer("landlock", second, says["landlock"], SECOND_WALL),
+        Layer("seccomp", second, says["seccomp"], SECOND_WALL),
+        Layer("lifeline", linux, says["lifeline"], "use Linux"),
+        Layer("rlimits", linux, says["rlimits"], "use Linux"),
     )
     return tuple(
         Layer(layer.name, False, layer.purpose, "unset CLOCHE_MASK_LAYERS")

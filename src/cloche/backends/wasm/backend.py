@@ -14,6 +14,7 @@ from cloche.backends.wasm.copies import WasmCopy
 from cloche.backends.wasm.folders import GuestFolder, resolve
 from cloche.backends.wasm.workers import Kind, workers
 from cloche.errors import BackendUnavailableError, ClocheError, ValueTransferError
+from cloche.guarantees import LAYERS
 from cloche.isolation import Isolation, Layer, masked_layers
 from cloche.session.channel import Availability, Backend
 from cloche.session.machine import FRAME_SLACK
@@ -50,14 +51,15 @@ _known: dict[str | os.PathLike[str] | None, artefacts.Binary] = {}
 def wasm_layers() -> tuple[Layer, ...]:
     """The layers of this wall on this machine."""
     masked = masked_layers() & SEPARABLE
+    says = LAYERS["wasm"]
     layers = (
-        Layer("webassembly", True, "no instruction of the guest reaches outside of its own memory"),
-        Layer("view", True, "only /app and a home exist"),
-        Layer("network", True, "there are no sockets"),
-        Layer("fuel", True, "every instruction is counted, and can be limited"),
-        Layer("memory", True, "a hard limit"),
-        Layer("process", True, "a process of its own, without a host's environment"),
-        Layer("rlimits", True, "file size, descriptors and memory of the process are bounded"),
+        Layer("webassembly", True, says["webassembly"]),
+        Layer("view", True, says["view"]),
+        Layer("network", True, says["network"]),
+        Layer("fuel", True, says["fuel"]),
+        Layer("memory", True, says["memory"]),
+        Layer("process", True, says["process"]),
+        Layer("rlimits", True, says["rlimits"]),
         Layer("lifeline", sys.platform == "linux", "the kernel kills the worker when the host dies", "use Linux"),
     )
     return tuple(Layer(layer.name, False, layer.purpose, UNMASK) if layer.name in masked else layer for layer in layers)
