@@ -20,7 +20,8 @@ import cloche
 from cloche import Isolation
 from cloche.backends.jail.walls import walls
 from cloche.conformance.waiting import wait_until
-from cloche.session.processes import process_start
+from cloche.factory import probe_backends
+from cloche.session.processes import cpu_seconds, process_start
 
 SOURCES = Path(cloche.__file__).resolve().parent.parent
 KINDS = """
@@ -405,3 +406,23 @@ def test_a_root_whose_namespace_knows_no_other_user_is_told(python: str) -> None
     )  # fmt: skip
     assert "knows no other user" in run.stdout, run.stderr
     assert "remedy: run as an ordinary user" in run.stdout
+
+
+def test_what_the_keeper_does_for_a_guest_of_bounded_cpu_is_bounded_too(confined: Confined) -> None:
+    if "cpus" in probe_backends()["jail"].lacking:
+        pytest.skip("the CPU of a session cannot be bounded here")
+    spend = """
+import os, time
+open("f", "w").close()
+end = time.monotonic() + 1.0
+while time.monotonic() < end:
+    os.chmod("f", 0o600)
+"""
+    with confined(cpus=0.25) as sandbox:
+        sandbox.execute("1").check()
+        pid = sandbox._session.guest.channel.pid  # type: ignore[union-attr]  # the worker, whose parent is the keeper
+        keeper = parent_of(pid or 0)
+        before, began = cpu_seconds(keeper) or 0.0, time.monotonic()
+        sandbox.execute(spend).check()
+        share = ((cpu_seconds(keeper) or 0.0) - before) / (time.monotonic() - began)
+    assert share < 0.15, share

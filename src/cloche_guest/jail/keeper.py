@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import time
 
 from cloche_guest.jail import confinement, messages, syscalls, worker
 from cloche_guest.jail.attributes import Attributes
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 500
 """Passes over the group before one that breeds faster than it dies, while its worker is to live, is given up."""
+
+PAUSE, LONGEST_PAUSE = 9, 0.1
+"""After each call of a guest whose CPU time is bounded: so many times what it took, and no more than these seconds."""
 
 
 class Keeper:
@@ -48,6 +52,7 @@ class Keeper:
         self._trees = trees
         self._group = 0
         self._end = -1
+        self._cpu_bounded = bool(request.get("cpu_bounded"))
         self._tasks = TaskQuota(request["processes"], lambda: _tasks_of(self._group))
         self._attributes = Attributes(request["folders"], self._tasks)
         self._inner: socket.socket | None = None  # on which a worker sends its listener
@@ -72,11 +77,18 @@ class Keeper:
                 os.read(self._woken, 4096)
                 self._reap(os.WNOHANG)
             elif descriptor == self._listener and what & select.POLLIN:
-                self._attributes.answer(self._listener)
+                self._answer()
             elif self._inner is not None and descriptor == self._inner.fileno():
                 self._take_listener()
             else:
                 self._drop_listener()  # all that could ask have ended
+
+    def _answer(self) -> None:
+        """Do what the guest asks. Where its CPU time is bounded, ours is no part of that: it waits for the cost."""
+        began = time.thread_time()
+        self._attributes.answer(self._listener)
+        if self._cpu_bounded:
+            time.sleep(min(PAUSE * (time.thread_time() - began), LONGEST_PAUSE))
 
     # -- workers -------------------------------------------------------------------------------
 
