@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,6 +51,8 @@ class ProtectedPlaces:
         for find in (cache_dir, state_dir, sessions_dir):
             with suppress(MachineError):
                 self._places.add(str(find()))
+        # whose names are made up as they are needed; a folder in there is anybody's
+        self._temporary = os.path.realpath(tempfile.gettempdir())
         self._to_be_made = (str(own_folder()), str(Places.default().folder))
 
     def all(self) -> list[str]:
@@ -91,6 +94,8 @@ class ProtectedPlaces:
                 places |= {os.path.join(prefix, part) for part in PARTS_OF_PREFIX}
             else:
                 places.add(prefix)
+        if _lies_in(self._temporary, root):
+            places.add(self._temporary)
         for place in self._to_be_made:
             if _lies_in(os.path.realpath(place), root):
                 with suppress(OSError):  # else the guest could make it, and would be obeyed
