@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import resource
 import shutil
@@ -233,9 +234,8 @@ def test_a_link_in_place_of_a_stored_output_is_not_followed(tmp_path):
     path.unlink()
     path.symlink_to(tmp_path / "secret")
     assert spill.read(1) is None
-    path.with_suffix(".new").symlink_to(tmp_path / "secret")
-    with pytest.raises(OSError, match="symbolic link"):
-        spill.store(1, "overwritten")
+    spill.store(1, "in its place")
+    assert spill.read(1) == "in its place"
     assert (tmp_path / "secret").read_text() == "secret"
 
 
@@ -279,3 +279,19 @@ def test_outputs_of_a_process_that_was_killed_go_when_the_next_is_stored(tmp_pat
     assert not left.exists()
     assert kept.exists()
     assert mine.exists()
+
+
+def test_what_code_puts_in_the_place_of_a_stored_output_is_not_waited_for_or_followed(tmp_path):
+    spill = Spill(str(tmp_path), 1000)
+    path = spill.store(1, "text")
+    (tmp_path / "secret").write_text("of the host")
+    path.unlink()
+    path.symlink_to(tmp_path / "secret")
+    assert spill.read(1) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert spill.read(1) is None
+    assert spill.store(1, "again") == path
+    assert spill.read(1) == "again"
+    assert (tmp_path / "secret").read_text() == "of the host"
+    spill.clear()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cloche.errors import MachineError
+from cloche.host import guest_files
 from cloche.host.abandoned import abandoned
 from cloche.paths import outputs_dir
 from cloche.session.hosts import Host, hold
@@ -33,6 +34,7 @@ class Spill:
         self.session_id = str(Host.here())
         self._given = folder
         self._own: Path | None = None
+        self._held = -1
         self._quota = quota_bytes
         self._sizes: OrderedDict[int, int] = OrderedDict()
         self.cut: dict[int, int] = {}
@@ -47,10 +49,10 @@ class Spill:
             base = Path(self._given) if self._given is not None else _default_folder()
             own = base / self.session_id
             own.mkdir(mode=0o700, parents=True)  # a folder that is there already is somebody else's
-            held = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            hold(held)
+            self._held = guest_files.open_folder(own)
+            hold(self._held)
             self._own = own
-            self._remove = partial(_remove, own, held, os.getpid())
+            self._remove = partial(_remove, own, self._held, os.getpid())
             self._watched = abandoned.watch(self, self._remove)
             _remove_leftovers(base)
         return self._own
@@ -66,7 +68,8 @@ class Spill:
             data, self.cut[turn] = kept.encode(), len(kept)
         while self._sizes and sum(self._sizes.values()) + len(data) > self._quota:
             oldest, _ = self._sizes.popitem(last=False)
-            self._path(oldest).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(_name(oldest), dir_fd=self._held)
         try:
             path = self._write(turn, data)
         except FileNotFoundError:  # somebody has tidied up: the folder is gone, with all that was in it
@@ -76,16 +79,8 @@ class Spill:
         return path
 
     def _write(self, turn: int, data: bytes) -> Path:
-        path = self._path(turn)
-        fresh = path.with_suffix(".new")
-        try:
-            with open(fresh, "wb", opener=_private) as handle:
-                handle.write(data)
-            fresh.replace(path)
-        except OSError:  # what there was room for would fill the disk for good
-            with suppress(OSError):
-                fresh.unlink(missing_ok=True)
-            raise
+        path = self._path(turn)  # which makes the folder
+        guest_files.write_file(path.name, self._held, (data,), mode=0o600)
         return path
 
     def read(self, turn: int) -> str | None:
@@ -93,8 +88,7 @@ class Spill:
         if turn not in self._sizes:
             return None
         try:
-            with open(self._path(turn), "rb", opener=_private) as handle:
-                return handle.read(self._quota).decode("utf-8", "surrogatepass")
+            return guest_files.read_file(_name(turn), self._held, limit=self._quota).decode("utf-8", "surrogatepass")
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -128,7 +122,11 @@ class Spill:
             self._remove()
 
     def _path(self, turn: int) -> Path:
-        return self.folder / f"turn_{turn}.txt"
+        return self.folder / _name(turn)
+
+
+def _name(turn: int) -> str:
+    return f"turn_{turn}.txt"
 
 
 def head_and_tail(text: str) -> str:
@@ -213,7 +211,3 @@ def _remove_leftovers(base: Path) -> None:
 
 def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}... [{len(line) - LONGEST_LINE} more]"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
