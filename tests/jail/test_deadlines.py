@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -207,3 +208,19 @@ def test_no_wait_for_a_session_has_a_limit_of_its_own_alone(module: str) -> None
     tree = ast.parse((PACKAGE / "backends" / "jail" / f"{module}.py").read_text())
     unbounded = [(name, line) for name, line, bounded in _patience_in(tree) if not bounded]
     assert [found for found in unbounded if found[0] not in NOT_FOR_A_CALL] == []
+
+
+def test_a_jail_that_does_not_answer_is_waited_for_until_the_deadline() -> None:
+    with jail(preload=()) as session:
+        session.execute("1").check()
+        pid = session._session.guest.channel.pid  # type: ignore[union-attr]  # the worker, whose parent is the zygote
+        zygote = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(zygote, signal.SIGSTOP)
+        try:
+            with within(1.0 + deadline.CLEAN_UP):
+                late = jail(preload=(), grace_ms=200, environment={"A": "B"}, workspace_bytes=1 << 20)
+                with late, suppress(cloche.StartError):  # of a kind of which none was made ahead
+                    assert late.execute("1", timeout_ms=1000).outcome == "timeout"
+        finally:
+            os.kill(zygote, signal.SIGCONT)
+        assert value(session, "1 + 1") == "2"

@@ -193,7 +193,9 @@ class Broker:
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants what was asked for any more: should it still come, it is closed, and ends by that."""
         with self._state:
-            self._tickets.pop(ticket.number, None)
+            waiting = self._tickets.pop(ticket.number, None)
+        if waiting is not None:
+            ticket.error, ticket.arrived = "nobody waits for it any more", True
 
     def wait_ready(self) -> None:
         """Wait until its zygote has come up and has imported what it should."""

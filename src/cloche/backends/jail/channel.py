@@ -15,6 +15,7 @@ from cloche.backends.jail.gauges import CellCounter
 from cloche.backends.jail.seat import CLEAR_PATIENCE, Seat
 from cloche.backends.jail.tiers import Mode
 from cloche.errors import StartError
+from cloche.session.channel import Exit
 from cloche.session.deadline import time_left
 from cloche.session.processes import CLOCK_TICKS
 from cloche_guest.jail import messages
@@ -147,6 +148,8 @@ class JailChannel(CountedWorker):
         if self._owner == os.getpid():
             self._signal(signal.SIGKILL)
             self.seat.clear()
+            if self._exit is None and self._ticket is not None and not self._ticket.arrived:
+                self._exit = Exit(signal=signal.SIGKILL, reason="the jail did not make it in time")
 
     def end_children(self, seconds: float) -> None:
         ticks = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * CLOCK_TICKS) - 1
