@@ -178,13 +178,13 @@ CONFINED_JAIL = (
         ("conformance/test_isolation.py::test_the_memory_limit_holds",),
     ),
     Guarantee(
-        "jail", CONFINED, "number", "bounded, and counted with all of your user's", ("rlimits",),
+        "jail", CONFINED, "number", "bounded, and counted for each session before one is made", ("seccomp", "rlimits"),
         ("processes", "process_numbers",
          "jail/test_confined.py::test_a_fork_bomb_is_bounded_and_leaves_the_user_room"),
     ),
     Guarantee("jail", CONFINED, "cpu", "nothing: it competes as any program does"),
     Guarantee(
-        "jail", CONFINED, "counted", "what would be counted is refused or bounded, but for pipes and processes",
+        "jail", CONFINED, "counted", "what would be counted is refused or bounded, but for pipes",
         ("seccomp", "landlock", "rlimits"), ("watches_exhausted", "lease_on_shared_files", *_COUNTED),
     ),
     Guarantee(

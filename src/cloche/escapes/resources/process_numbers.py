@@ -1,7 +1,7 @@
 # R02: Processes that have ended, and that nobody waits for: their numbers stay taken.
 # aim: exhausted
 # sealed: namespaces, rlimits
-# confined: rlimits
+# confined: seccomp, rlimits
 # process: nothing
 import os
 

@@ -1,7 +1,7 @@
 # R01: As many processes as there can be, each waiting.
 # aim: exhausted
 # sealed: rlimits
-# confined: rlimits
+# confined: seccomp, rlimits
 # process: nothing
 import os
 import time

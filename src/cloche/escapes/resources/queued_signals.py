@@ -1,7 +1,7 @@
 # R03: Signals of real time that are blocked: each waits in a queue that is counted by user.
 # aim: exhausted
 # sealed: rlimits
-# confined: rlimits
+# confined: seccomp
 # process: nothing
 import ctypes
 import os

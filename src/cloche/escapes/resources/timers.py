@@ -1,7 +1,7 @@
 # R04: Timers: each keeps a place in the queue of signals.
 # aim: exhausted
 # sealed: rlimits
-# confined: rlimits
+# confined: seccomp
 # process: nothing
 import ctypes
 
