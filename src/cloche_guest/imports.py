@@ -63,6 +63,31 @@ class CellSources:
             _give(linecache, filename, self._waiting.pop(filename))
 
 
+class ChildFlags:
+    """First on `sys.meta_path` until `subprocess` is imported: children start as a user's interpreter would.
+
+    The guest was started with ``-I -S``, which is its own affair: `multiprocessing` and others hand the flags of their
+    interpreter on, and children would find no package.
+    """
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "subprocess":
+            return None
+        sys.meta_path.remove(self)
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                _after_loading(spec.loader, self.patch)
+                return spec
+        return None
+
+    def patch(self, subprocess: Any) -> None:
+        """Leave our own flags out of those that are handed on."""
+        all_flags = getattr(subprocess, "_args_from_interpreter_flags", None)
+        if all_flags is not None:
+            subprocess._args_from_interpreter_flags = lambda: [flag for flag in all_flags() if flag not in ("-I", "-S")]
+
+
 class NotebookImports:
     """First on `sys.meta_path`: IPython's displays are ours, and where it is not installed there is a stand-in."""
 

@@ -26,7 +26,7 @@ from cloche_guest.codes import (
 from cloche_guest.context_tools import bind as bind_context_tools
 from cloche_guest.display import Displays
 from cloche_guest.environment import use_environment
-from cloche_guest.imports import CellSources, NotebookImports, forget_folder, use_site_paths
+from cloche_guest.imports import CellSources, ChildFlags, NotebookImports, forget_folder, use_site_paths
 from cloche_guest.namespace import Namespace
 from cloche_guest.resources import limit_resources, peak_bytes
 from cloche_guest.runner import Runner
@@ -78,6 +78,11 @@ class Kernel:
             **{name: self._text_method(name) for name in ("preload", "load_state", "save_state")},
         }
         sys.meta_path.insert(0, self.sources)
+        flags = ChildFlags()
+        if "subprocess" in sys.modules:
+            flags.patch(sys.modules["subprocess"])
+        else:
+            sys.meta_path.insert(0, flags)
         for name, function in self.bridges.standard().items():
             self.space.reserve(name, function)
         for name, function in bind_context_tools(lambda: self.space.current_context()[1]).items():

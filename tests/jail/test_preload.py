@@ -215,3 +215,22 @@ def test_a_forked_child_has_a_jail_of_its_own(environment: Environment) -> None:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert value(sandbox, "mine") == "1"
+
+
+def test_what_modules_kept_of_the_machine_is_forgotten(environment: Environment) -> None:
+    code = (
+        "import platform, tempfile, uuid\nplatform.node(), platform.platform(), tempfile.gettempdir(), uuid.getnode()"
+    )
+    environment.install("first", code)
+    warm(environment, "first")
+    with jail(python=environment.python, preload=("first",)) as sandbox:
+        assert value(sandbox, "import first, os, platform\nplatform.node() == os.uname().nodename") == "True"
+        assert os.uname().nodename not in (value(sandbox, "platform.uname()") or "")
+        assert value(sandbox, "import tempfile\ntempfile.tempdir") is None
+
+
+def test_the_owners_of_files_have_names(environment: Environment) -> None:
+    with jail() as sandbox:
+        names = "import grp, pwd\n[pwd.getpwuid(n).pw_name for n in (0, 1000, 65534)], grp.getgrgid(65534).gr_name"
+        assert value(sandbox, names) == "(['root', 'user', 'nobody'], 'nogroup')"
+        assert value(sandbox, "from pathlib import Path\nbool(Path('/usr').owner())") == "True"

@@ -222,3 +222,12 @@ def test_top_level_await_is_valid_code(sandbox: SessionSandbox) -> None:
 
 def test_help_prints_documentation(sandbox: SessionSandbox) -> None:
     assert "chunk_text" in sandbox.execute("help(chunk_text)").stdout
+
+
+@pytest.mark.cloche_needs("subprocess")
+def test_children_start_as_interpreters_of_the_user(sandbox: SessionSandbox) -> None:
+    flags = "import subprocess\n{'-I', '-S'} & set(subprocess._args_from_interpreter_flags())"
+    assert sandbox.execute(flags).value == "set()"
+    spawned = "import multiprocessing as mp\nwith mp.get_context('spawn').Pool(1) as pool: print(pool.map(abs, [-1]))"
+    result = sandbox.execute(spawned, timeout_ms=50_000)
+    assert (result.stdout, result.stderr) == ("[1]\n", "")

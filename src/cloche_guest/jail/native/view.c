@@ -26,8 +26,9 @@ static const char *const SYSTEM_FILES[] = {"/etc/ld.so.cache", "/etc/localtime"}
 static const char *const DEVICES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
 static const char *const FOLDERS[] = {"/etc", "/proc", "/dev", WORKSPACE, PRIVATE, MOUNT_BASES};
 static const char *const MADE_UP[][2] = {
-    {"/etc/passwd", "user:x:1000:1000:user:/app:/bin/sh\n"},
-    {"/etc/group", "user:x:1000:\n"},
+    {"/etc/passwd", "root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/app:/bin/sh\n"
+                    "nobody:x:65534:65534:nobody:/:/bin/false\n"},
+    {"/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
     {"/etc/hosts", "127.0.0.1 localhost\n"},
     {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
 };
