@@ -37,16 +37,14 @@ class Budget:
     calls: int = 0
     unsent: int = 0
     given_up: GivenUpCalls = field(default_factory=GivenUpCalls)
+    limit: int = field(init=False)
+    """Bytes that may be under way in one direction."""
+    max_cost: int = field(init=False)
+    """Bytes of memory that a single frame may take."""
 
-    @property
-    def limit(self) -> int:
-        """Bytes that may be under way in one direction."""
-        return self.max_frame * FRAMES_AT_ONCE
-
-    @property
-    def max_cost(self) -> int:
-        """Bytes of memory that a single frame may take."""
-        return self.max_frame * COST_PER_BYTE
+    def __post_init__(self) -> None:
+        self.limit = self.max_frame * FRAMES_AT_ONCE
+        self.max_cost = self.max_frame * COST_PER_BYTE
 
     def fits(self, cost: int) -> bool:
         """Whether a frame may be decoded now."""

@@ -199,13 +199,14 @@ class Machine:
 
         A cell that is to stop is always heard: its calls are refused, and hold nothing.
         """
-        if self._refuses_calls:
+        frames, budget = self._frames, self.budget
+        if budget.calls + frames.unread < budget.limit and not frames.blocked:
             return True
-        return not self._frames.blocked and self.budget.calls + self._frames.unread < self.budget.limit
+        return self._refuses_calls
 
     def _has_room_for(self, cost: int, line: bytes | bytearray) -> bool:
         """Whether a long line may be decoded now. A reply is kept by nobody who waits for room."""
-        return self._refuses_calls or self.budget.fits(cost) or self._is_reply(line)
+        return self.budget.fits(cost) or self._refuses_calls or self._is_reply(line)
 
     @property
     def _refuses_calls(self) -> bool:
