@@ -20,6 +20,7 @@ SHAPES = (
 )  # fmt: skip
 HARMLESS = ("call", "batch", "display", "output")
 """Shapes that do not end a session: what they ask for is answered, refused or left out."""
+SIZES = ("sized", "nested")
 
 
 def values(choose: random.Random, depth: int = 0) -> Any:
@@ -78,7 +79,7 @@ def _sized(choose: random.Random, limit: int) -> bytes:
 
 def _nested(choose: random.Random, limit: int) -> bytes:
     part = choose.choice((b"[", b"[],", b'{"a":[]},', b'"",', b"0,", b'{"$":"set","v":[1,2,3]},'))
-    many = part * (choose.choice((10, 1000, limit)) // len(part))
+    many = part * (choose.choice((10, 1000, limit // 10, limit - 200)) // len(part))
     return b'{"jsonrpc":"2.0","id":600,"method":"bridge","params":{"name":"slow","args":[' + many + b"0]}}\n"
 
 

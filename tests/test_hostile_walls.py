@@ -186,8 +186,8 @@ def attack(wall: str, steps: int, examples: int, count: int) -> int:
         create_sandbox(**options) as neighbour,
         ThreadPoolExecutor(1) as calls,
     ):
-        neighbour.execute("x = 41", timeout_ms=30_000).check()
-        sandbox.execute("1", timeout_ms=30_000).check()
+        neighbour.execute("x = 41", timeout_ms=120_000).check()
+        sandbox.execute("1", timeout_ms=120_000).check()
         given = {"wall": wall, "sandbox": sandbox, "neighbour": neighbour, "calls": calls, "count": count, "spoken": 0}
         machine = type("Hostile" + wall.title(), (HostileWall,), given)
         run_state_machine_as_test(
@@ -205,9 +205,19 @@ def attack(wall: str, steps: int, examples: int, count: int) -> int:
         return int(machine.spoken)  # type: ignore[attr-defined]  # of the class above
 
 
-@pytest.mark.parametrize("wall", [*WALLS[:-1], pytest.param("pyodide", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "wall", [*WALLS[:-1], pytest.param("pyodide", marks=[pytest.mark.slow, pytest.mark.timeout(300)])]
+)
 def test_no_guest_that_speaks_the_wire_itself_harms_the_host_or_its_neighbour(wall: str):
-    assert attack(wall, steps=6, examples=2, count=100) > 0
+    attack(wall, steps=8, examples=2, count=100)
+
+
+def test_a_cell_that_says_that_it_was_refused_gives_a_result_all_the_same():
+    refused = SPEAK + """say(b'{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"no"}}\\n')\nwhile True: pass"""
+    with create_sandbox(backend="native", policy=POLICY) as sandbox:
+        result = sandbox.execute(refused)
+        assert (result.outcome, result.session_state) == ("killed", "reset")
+        assert sandbox.execute("1 + 1").value == "2"
 
 
 @pytest.mark.slow

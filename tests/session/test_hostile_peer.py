@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.hostile_frames import HARMLESS, SHAPES, frame, speech
+from tests.hostile_frames import HARMLESS, SHAPES, SIZES, frame, speech
 
 from cloche import ExecutionPolicy, Isolation
 from cloche.session.actions import CallBridge
@@ -142,6 +143,16 @@ def stock(limit: int, shapes: tuple[str, ...]) -> list[bytes]:
     return list(speech(1, 3000, limit, shapes))
 
 
+def size_of(value: Any) -> int:
+    """Bytes of memory that a value takes."""
+    size = sys.getsizeof(value)
+    if isinstance(value, dict):
+        size += sum(size_of(key) + size_of(item) for key, item in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        size += sum(map(size_of, value))
+    return size
+
+
 class Peer(RuleBasedStateMachine):
     """One hostile guest after another, as a session would have them, and the innocent one beside it."""
 
@@ -167,6 +178,7 @@ class Peer(RuleBasedStateMachine):
         self.pump = Pump(self.channel, self.machine, MemoryWatch(self.channel.memory))
         self.limit = self.machine.budget.max_frame
         self.running.clear()
+        self.held: dict[int, int] = {}
         self.greeted = False
 
     def teardown(self) -> None:
@@ -212,12 +224,16 @@ class Peer(RuleBasedStateMachine):
 
     # -- the guest -----------------------------------------------------------------------------
 
-    @rule(seed=st.integers(0, 2**32), harmless=st.booleans(), cut=st.sampled_from([777, 20_000, 70_000, 300_000]))
-    def speak(self, seed: int, harmless: bool, cut: int) -> None:
+    @rule(
+        seed=st.integers(0, 2**32),
+        shapes=st.sampled_from([HARMLESS, SHAPES, SIZES]),
+        cut=st.sampled_from([777, 20_000, 70_000, 300_000]),
+    )
+    def speak(self, seed: int, shapes: tuple[str, ...], cut: int) -> None:
         """Frames, in pieces that end anywhere."""
         choose = random.Random(seed)
-        said = stock(self.limit, HARMLESS if harmless else SHAPES)
-        data = b"".join(choose.choice(said) for _ in range(self.frames_per_rule))
+        said = stock(self.limit, shapes)
+        data = b"".join(choose.choice(said) for _ in range(4 if shapes is SIZES else self.frames_per_rule))
         wire = self.channel.memory
         for start in range(0, len(data), cut):
             if wire.is_closed or len(wire.incoming) > MemoryWire.ROOM:
@@ -280,8 +296,9 @@ class Peer(RuleBasedStateMachine):
         assert budget.calls <= budget.limit + 300_000 or self.machine.desk.under_way <= 1
         assert self.machine._frames.unread <= budget.max_frame + (1 << 18)
         assert len(self.machine.displays) <= 200
-        waiting = sum(len(str(item.call.args)) for item in self.machine.desk._items.values())
-        assert waiting <= 4 * (budget.limit + budget.max_cost)
+        held = {key: self.held.get(key) or size_of(it.call.args) for key, it in self.machine.desk._items.items()}
+        self.held = held
+        assert sum(held.values()) <= budget.calls + 10_000, "what calls hold is what they were counted for"
         assert 0 <= budget.given_up.bytes <= budget.limit + 3 * (budget.max_cost + (1 << 16) + 4096)
 
     @invariant()
@@ -306,6 +323,7 @@ class Peer(RuleBasedStateMachine):
 
 def run(steps: int, examples: int, frames: int, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr("cloche.session.machine.FRAME_SLACK", SMALL_SLACK)
+    monkeypatch.setattr("cloche.session.frames.UNWEIGHED", 4096)
     monkeypatch.setattr(Peer, "frames_per_rule", frames)
     monkeypatch.setattr(Peer, "spoken", 0)
     assert FRAME_SLACK != SMALL_SLACK

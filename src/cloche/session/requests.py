@@ -154,6 +154,8 @@ class Requests:
             if finished.failed_method is not None:
                 raise StartError("the guest refused to start", cause=finished.error["message"])
             if finished.error["code"] != INTERNAL_ERROR:
+                if isinstance(code, str):  # no guest of ours refuses a text: the cell has spoken
+                    raise ProtocolError("the guest refused a cell", cause=finished.error["message"][:200])
                 raise RequestError(f"execute: {finished.error['message']}")
             # the cell was accepted; what failed is the making of its reply
             kind = finished.error["message"][:200]
