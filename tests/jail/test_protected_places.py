@@ -152,6 +152,11 @@ def test_we_ourselves_are_covered_where_we_run_from_a_checkout():
     assert any(sys.prefix.endswith(path) for path in cover.covered) or not sys.prefix.startswith(str(source.parents[1]))
 
 
+def test_a_workspace_below_the_folder_of_the_daemons_socket_is_no_trouble(project, monkeypatch):
+    monkeypatch.setenv("CLOCHE_DAEMON_SOCKET", str(project.parent / "daemon.sock"))
+    assert ProtectedPlaces().within(str(project)) == Cover()
+
+
 def test_a_plain_project_has_nothing_to_cover(project):
     (project / "src").mkdir()
     assert ProtectedPlaces().within(str(project)) == Cover()

@@ -97,10 +97,10 @@ class ProtectedPlaces:
         if _lies_in(self._temporary, root):
             places.add(self._temporary)
         for place in self._to_be_made:
-            if _lies_in(os.path.realpath(place), root):
+            if _lies_in(os.path.realpath(place), root):  # of these, only the files directly in them count
                 with suppress(OSError):  # else the guest could make it, and would be obeyed
                     os.makedirs(place, mode=0o700, exist_ok=True)
-            places.add(place)
+                places.add(place)
         return sorted(place for place in places if os.path.lexists(place))
 
 
