@@ -182,7 +182,7 @@ CONFINED_JAIL = (
         ("processes", "process_numbers",
          "jail/test_confined.py::test_a_fork_bomb_is_bounded_and_leaves_the_user_room"),
     ),
-    Guarantee("jail", CONFINED, "cpu", "nothing: it competes as any program does"),
+    Guarantee("jail", CONFINED, "cpu", "nothing, unless the layer `cgroup` is listed: it competes as any program does"),
     Guarantee(
         "jail", CONFINED, "counted", "what would be counted is refused or bounded, but for pipes",
         ("seccomp", "landlock", "rlimits"), ("watches_exhausted", "lease_on_shared_files", *_COUNTED),
