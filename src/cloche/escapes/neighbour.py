@@ -36,7 +36,7 @@ _SLOW = 1.0
 _SLOWER = 100
 """Slowed down is what takes a hundred times as long as before, and a second, each time out of several."""
 _TRIES = 5
-_FIRST_PAUSE = 0.2
+_FIRST_PAUSE = 0.5
 _PAUSE = 0.5
 _PLAIN_PATIENCE = 2.0
 """Seconds, in a control: the process has nothing to do but to answer."""
