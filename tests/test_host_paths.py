@@ -126,6 +126,7 @@ EXCUSED = {
     "backends/lifeline.py": KERNEL,
     "backends/protected_places.py:_concerned": "places that are to be covered; a link on the way to one is refused",
     "backends/protected_places.py:_resolved": "places that are to be covered; a link on the way to one is refused",
+    "backends/protected_places.py:_scripts": INSTALLED,
     "backends/protected_places.py:within": "the root of a folder that the user gives",
     "backends/pyodide/backend.py:open": OURS,
     "backends/pyodide/packages.py": OURS,

@@ -45,7 +45,7 @@ class ConfigFile:
             else:
                 content = self.path.read_bytes()
             data = tomllib.loads(content.decode())
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, RecursionError) as exc:  # the last: lists in lists without end
             elsewhere = f", or unset {CONFIG_VARIABLE}" if self.origin == "named" else ""
             raise PolicyError(f"cannot read {self.path}: {exc}", remedy=f"correct the file{elsewhere}") from None
         if self.path.name == FILE_NAMES[1]:

@@ -100,6 +100,7 @@ def test_null_bytes_in_code_are_the_codes_own_failure(cloche: Cloche) -> None:
     [
         ("backendd = 1", "did you mean 'backend'"),
         ("[[[", "cannot read"),
+        ("a = " + "[" * 100_000, "cannot read"),
         ("[options]\nfrobnicate = 1", "frobnicate"),
         ("timeout_ms = 'soon'", "timeout_ms"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from tests.jail.sessions import Environment, value
 
 from cloche import BackendUnavailableError, ExecutionPolicy, WorkspaceFileError, create_sandbox
+from cloche.backends.interpreter import examine
 from cloche.backends.protected_places import Cover, ProtectedPlaces
 from cloche.factory import find_backend
 from cloche.session.workspace import Workspace
@@ -78,6 +79,27 @@ def test_an_environment_in_the_workspace_can_be_read_and_not_changed(project):
 def test_a_workspace_that_is_an_environment_is_covered_where_python_reads_it(project):
     environment = Environment(project)
     assert_untouched(project, "bin", "lib", "pyvenv.cfg", python=str(environment.python))
+
+
+def test_an_environment_that_python_would_take_its_library_from_a_new_file_in_is_no_workspace(project):
+    """As conda makes them, without a pyvenv.cfg: a guest could write one, and with it a library that the host runs."""
+    environment = Environment(project)
+    (project / "pyvenv.cfg").unlink()
+    interpreter = examine()._replace(
+        executable=str(environment.python), located=str(environment.python), prefix=str(project)
+    )
+    with pytest.raises(WorkspaceFileError, match="cannot be given") as caught:
+        ProtectedPlaces(interpreter).within(str(project))
+    assert str(project / "pyvenv.cfg") in str(caught.value.cause)
+    (project / "work").mkdir()
+    assert ProtectedPlaces(interpreter).within(str(project / "work")) == Cover()
+
+
+def test_a_script_that_starts_the_interpreter_can_be_read_and_not_changed(project):
+    script = project / "python.sh"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    assert_untouched(project, "python.sh", python=str(script))
 
 
 @pytest.mark.parametrize(

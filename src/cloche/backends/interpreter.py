@@ -31,6 +31,8 @@ class Interpreter(NamedTuple):  # half a millisecond less than a dataclass, in e
     flavour: str
     bundle: Path | None
     """The guest compiled for this interpreter; None when it starts from source, as the cache cannot be written."""
+    located: str
+    """What the host runs: the executable, or a link or a script that leads to it."""
 
     def command(self) -> list[str]:
         """How to start the guest."""
@@ -169,7 +171,7 @@ def _from_cache(located: str, flavour: str) -> Interpreter | None:
         return None
     try:
         data = json.loads(file.read_text("utf-8"))
-        interpreter = _interpreter(data, flavour, file.with_suffix(".pyc"))
+        interpreter = _interpreter(located, data, flavour, file.with_suffix(".pyc"))
         fresh = data["key"] == _key(located, flavour)
         fresh = fresh and list(_signature(located, interpreter.path)) == data["signature"]
         whole = file.with_suffix(".pyc").stat().st_size == data["size"]
@@ -206,7 +208,7 @@ def _look(located: str, flavour: str) -> Interpreter:
             f"{located} is {data.get('implementation')}; the guest needs CPython",
             remedy="pass python=/path/to/a/cpython (3.8 or later)",
         )
-    return _interpreter(data, flavour, _store(located, flavour, data, code))
+    return _interpreter(located, data, flavour, _store(located, flavour, data, code))
 
 
 def _store(located: str, flavour: str, data: dict[str, Any], code: bytes) -> Path | None:
@@ -247,7 +249,7 @@ def _unkept(flavour: str, compiled: bytes) -> Path | None:
     return Path(f"/proc/{os.getpid()}/fd/{memory}")
 
 
-def _interpreter(data: dict[str, Any], flavour: str, bundle: Path | None) -> Interpreter:
+def _interpreter(located: str, data: dict[str, Any], flavour: str, bundle: Path | None) -> Interpreter:
     major, minor, micro = data["version"]
     return Interpreter(
         executable=str(data["executable"]),
@@ -258,4 +260,5 @@ def _interpreter(data: dict[str, Any], flavour: str, bundle: Path | None) -> Int
         base_prefix=str(data["base_prefix"]),
         flavour=flavour,
         bundle=bundle,
+        located=located,
     )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SYSTEM_PREFIXES = ("/", "/usr", "/usr/local")
 """Prefixes of interpreters that hold much besides: of these, the search path and the executable are protected."""
 PARTS_OF_PREFIX = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
+LANDMARKS = ("pyvenv.cfg", "._pth", "pybuilddir.txt")
+"""Ends of names of files beside or above a Python which tell it where its library is, also one that had none before."""
 _PACKAGES = ("site-packages", "dist-packages")
 MAX_COVERS = 64
 
@@ -75,6 +77,11 @@ class ProtectedPlaces:
                 raise _refused(folder, place, "it is reached by a link in the folder, which could be replaced")
             if real and not any(_lies_in(real, other) for other in covered):
                 covered = {other for other in covered if not _lies_in(other, real)} | {real}
+        for place in self._places:
+            if place.endswith(LANDMARKS) and not os.path.lexists(place):
+                real = os.path.realpath(place)
+                if _lies_in(real, root) and not any(_lies_in(real, other) for other in covered):
+                    raise _refused(folder, place, "it is not there, and cannot be kept from being made")
         if len(covered) > MAX_COVERS:
             raise _refused(folder, min(covered), f"it and {len(covered) - 1} others lie in the folder")
         inside = sorted(os.path.relpath(path, root) for path in covered)
@@ -116,9 +123,13 @@ def _places_of_interpreters(interpreter: Interpreter | None) -> tuple[set[str], 
     if interpreter is not None:
         prefixes |= {interpreter.prefix, interpreter.exec_prefix, interpreter.base_prefix}
         searched |= {*interpreter.path}
-        executables.add(interpreter.executable)
+        executables |= {interpreter.executable, interpreter.located}
     prefixes = {os.path.abspath(prefix) for prefix in prefixes if prefix}
     places = {path for path in executables if path}
+    for path in {*places, *map(os.path.realpath, places)} - _scripts(interpreter):
+        folder = os.path.dirname(path)
+        places |= {os.path.join(os.path.dirname(folder), LANDMARKS[0]), f"{path}._pth"}
+        places |= {os.path.join(folder, name) for name in (LANDMARKS[0], LANDMARKS[2])}
     # what else is searched may be a project's own source, which is the guest's to change
     for path in searched:
         if os.path.isabs(path) and (
@@ -126,6 +137,13 @@ def _places_of_interpreters(interpreter: Interpreter | None) -> tuple[set[str], 
         ):
             places.add(path)
     return {prefix for prefix in prefixes if prefix not in SYSTEM_PREFIXES}, places
+
+
+def _scripts(interpreter: Interpreter | None) -> set[str]:
+    """What leads to an interpreter and is none itself: no more than the file counts."""
+    if interpreter is None or os.path.realpath(interpreter.located) == os.path.realpath(interpreter.executable):
+        return set()
+    return {interpreter.located, os.path.realpath(interpreter.located)}
 
 
 def _own_packages() -> list[str]:
