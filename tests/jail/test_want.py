@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -34,12 +36,22 @@ with contextlib.ExitStack() as sessions:
         print(json.dumps([refused, kept, later.execute("1 + 1").value]))
 """
 
+BECOME = """
+import os, sys
+user = int(sys.argv[1])
+os.setgroups([])
+os.setresgid(user, user, user)
+os.setresuid(user, user, user)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 
 @pytest.mark.parametrize("most", [24, 25])  # one is reached by a seat, the other by a worker
 def test_a_jail_without_room_for_processes_refuses_one_session_and_ends_no_other(
     most: int, as_user: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    done = as_user(SCRIPT.replace("{most}", str(most)))
+    # processes are counted by user: that of the other tests may have some at this moment
+    done = as_user(SCRIPT.replace("{most}", str(most)), sys.executable, "-c", BECOME, str(1_900_000_000 + os.getpid()))
     assert done.returncode == 0, done.stderr
     refused, kept, later = json.loads(done.stdout)
     assert refused is not None
