@@ -60,3 +60,17 @@ def test_a_forked_child_does_its_own_only() -> None:
     assert os.read(reader, 1) == b"y"
     os.close(reader)
     os.close(writer)
+
+
+def test_where_no_thread_can_be_had_chores_wait_until_one_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    chores, done = Chores(), threading.Semaphore(0)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        chores.after(0, done.release)
+    chores.after(0, done.release)
+    assert done.acquire(timeout=10)
+    assert done.acquire(timeout=10)

@@ -44,7 +44,10 @@ class Chores:
                 self._last = now
             if not self._running:
                 self._running = True
-                threading.Thread(target=self._work, name="cloche-chores", daemon=True).start()
+                try:
+                    threading.Thread(target=self._work, name="cloche-chores", daemon=True).start()
+                except RuntimeError:  # there is no room for a thread: whoever comes next tries again
+                    self._running = False
             elif now + seconds < self._looks_at:
                 self._changed.notify()
 
