@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from tests.measured_host import SPEAK, run_measured
+
+from cloche import create_async_sandbox
 
 MIB = 1 << 20
 FORGED = (
@@ -60,6 +63,18 @@ def test_a_nested_frame_is_refused_before_it_is_decoded(part):
     assert told["outcome"] == "killed"
     assert "too large when it is decoded" in told["error"]
     assert told["grown"] < 60 * MIB
+
+
+def test_async_functions_that_are_cancelled_give_back_what_they_held():
+    async def wait_for_ever(*_: object) -> None:
+        await anyio.sleep_forever()
+
+    async def ask() -> tuple[int, int]:
+        async with create_async_sandbox(backend="native", tools={"slow": wait_for_ever}) as sandbox:
+            result = await sandbox.execute(cell(FORGED, NUMBER=5, SIZE=1000))
+            return result.usage.bridge_calls, sandbox._driver._session._given_up.bytes
+
+    assert anyio.run(ask) == (5, 0)
 
 
 @pytest.mark.slow

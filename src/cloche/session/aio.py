@@ -47,6 +47,8 @@ class AsyncDriver:
         self._turn = anyio.Lock()
         self._wait: anyio.CancelScope | None = None
         self._scopes: dict[int, anyio.CancelScope] = {}
+        self._tasks: set[int] = set()
+        """Calls that run in the task group: with its end they are all over, those too that never began."""
         self._guest: Guest | None = None  # whose call is under way
         self._bell: Bell | None = None
         self._heard_by: Guest | None = None  # whose watch has the bell
@@ -200,6 +202,9 @@ class AsyncDriver:
                 group.cancel_scope.cancel()  # host functions that nobody waits for any more
         finally:
             self._guest = None
+            for key in self._tasks:
+                guest.machine.desk.returned(key)
+            self._tasks.clear()
         if trouble is not None:
             if guest.machine.finished is not None and guest.machine.finished.death is not None:
                 self._session.drop_guest("lost")
@@ -249,6 +254,7 @@ class AsyncDriver:
         for action in actions:
             if isinstance(action, CallBridge):
                 if self._session.callbacks.is_async(action.name):
+                    self._tasks.add(action.key)
                     group.start_soon(self._serve, action, guest)
                 else:
                     self._serve_in_thread(action, guest)
@@ -315,6 +321,8 @@ class AsyncDriver:
         while self._answers:
             owner, key, value, error = self._answers.popleft()
             if inspect.isawaitable(value):
+                if owner is guest:
+                    self._tasks.add(key)
                 group.start_soon(self._await, key, value, owner)
             elif owner is guest:
                 guest.machine.bridge_done(key, value, error, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,11 @@ class Counter:
         self.concluded_by = None
         self.abandoned = False
         self.serve = serve or self.serve_in_threads
-        self._inbox = SimpleQueue()
+        with suppress(Empty):  # functions that an earlier run gave up have returned meanwhile
+            while True:
+                late = self._inbox.get_nowait()
+                if late is not None:
+                    self.desk.returned(late[0])
         self.clock = Clock(started, limit_ms / 1000, self._session.policy.total_timeout_ms / 1000, lambda: None)
         self.alarm = alarm = Alarm(self.clock.wake_at(started))
         return alarm
@@ -95,6 +99,9 @@ class Counter:
         if self.alarm is not None and (self.alarm.reason == "cancelled" or now >= self.clock.ceiling_at):
             self.abandoned = True
             self.desk.abandon_all("the cell was stopped")
+        if self.serve != self.serve_in_threads:  # an event loop has ended what it did not answer
+            for call in calls:
+                self.desk.returned(call.key)
 
     def _answered(self, call: CallBridge, value: Any, error: BaseException | None) -> None:
         self._session.bridge_answered(call, value, error)
