@@ -107,7 +107,7 @@ def test_null_bytes_in_code_are_the_codes_own_failure(cloche: Cloche) -> None:
 )
 def test_a_broken_configuration_file_is_named(cloche: Cloche, content: str, word: str) -> None:
     (cloche.cwd / "cloche.toml").write_text(content)
-    assert_refused(cloche("run", "-c", "1"), word)
+    assert_refused(cloche("run", "-c", "1", CLOCHE_CONFIG="cloche.toml"), word)
 
 
 def test_a_broken_variable_is_named(cloche: Cloche) -> None:
