@@ -30,6 +30,8 @@ _PRIVATE_KEY = r"(?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?"
 _ESCAPED_BLANK = r"\\{1,4}[nrt]"
 _GAP = rf"\s{{0,12}}+(?:{_ESCAPED_BLANK}\s{{0,12}}+){{0,4}}+"
 _SIGN = r"[:=][=>]?"
+_OPENING = r"[bBrRuUfF]{0,2}(?:[\"']{3}|[\"'])"
+"""Of a string, as Python writes it."""
 # From one item of a list of lines to the next: '-----BEGIN ...', 'MII...', b'abc==', {3: "..."}, or "..." + "...".
 _NEXT_ITEM = (
     rf"[\"'][ \t()\[\]{{}}+;]{{0,8}}(?:[,+\n]|{_ESCAPED_BLANK})(?:[\s()\[\]{{}}0-9:,+]|{_ESCAPED_BLANK}){{0,32}}"
@@ -149,9 +151,10 @@ ASSIGNMENTS: tuple[Kind, ...] = (
     Kind(
         "password or key",
         (),
-        rf"(?=[=>]?{_GAP}[\"'][^\s\"']{{6}}){_named(*_SURE)}[=>]?{_GAP}[\"'](?!\[redacted)[^\s\"']{{6}}",
-        tail=r"[^\s\"']*+",
-        kept=rf"{_SIGN}{_GAP}[\"']",
+        rf"(?=[=>]?{_GAP}{_OPENING}[^\s\"']{{6}}){_named(*_SURE)}[=>]?{_GAP}{_OPENING}(?!\[redacted)[^\s\"']{{6}}",
+        # Words of a phrase belong to it, where the quote that ends it is near.
+        tail=r"(?:[^\s\"']|[ \t](?=[^\"'\n]{0,200}[\"']))*+",
+        kept=rf"{_SIGN}{_GAP}{_OPENING}",
     ),
     Kind(
         "password or key",
