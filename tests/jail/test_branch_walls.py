@@ -213,3 +213,28 @@ def test_a_program_from_before_the_branch_can_look_into_what_the_branch_started(
         branch.execute(PROGRAM).check()
         ask = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\\\0' '\\\\n' | grep -c SECRET; echo end"
         assert value(session, f"print({ask!r}, file=shell.stdin), shell.stdout.readline()") == r"(None, '1\n')"
+
+
+LISTEN = "import socket; listener = socket.socket(socket.AF_UNIX); listener.bind('\\0meeting'); listener.listen()"
+CONNECT = """
+import socket
+with socket.socket(socket.AF_UNIX) as line:
+    outcome = line.connect_ex('\\0meeting')
+"""
+
+
+def test_names_of_abstract_sockets_lead_neither_to_a_branch_nor_out_of_it(session):
+    with session.fork() as branch, session.fork() as other, branch.fork() as below:
+        branch.execute(LISTEN).check()
+        for each in (session, other, below):
+            each.execute(CONNECT).check()
+            assert each.get_variable("outcome") != 0
+            each.execute(LISTEN).check()  # the name is not taken
+
+
+def test_a_branch_that_begins_anew_has_its_own_network(session):
+    with session.fork() as branch:
+        network = value(branch, "import os; os.readlink('/proc/self/ns/net')")
+        branch.execute("os._exit(1)")
+        assert value(branch, "import os; os.readlink('/proc/self/ns/net')") == network
+        assert value(session, "import os; os.readlink('/proc/self/ns/net')") != network

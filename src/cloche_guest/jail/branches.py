@@ -41,7 +41,7 @@ _REASONS = {errno.EAGAIN: NO_PROCESS, errno.E2BIG: NO_LAYER}
 _WITHOUT_CODE = ("branch", "ping")
 """Methods that run no code of the session's."""
 _FROM_START, _CURRENT = 0, 1
-_KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
+_KINDS = (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNET, syscalls.CLONE_NEWNS, syscalls.CLONE_NEWPID)
 _OURS = (WORKSPACE, PRIVATE, "/proc", "/tmp")
 _PIECE = 1 << 20
 _ACCESS = 3  # of the flags: reading, writing or both

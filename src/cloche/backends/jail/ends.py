@@ -110,11 +110,12 @@ class Ends:
 
 
 def _place_of(pid: int) -> tuple[int, tuple[int, ...]]:
-    """(the user namespace of a process; its process namespace and the mount that is its root folder). Raises OSError.
+    """(the user namespace of a process; its process and network namespaces and the mount that is its root folder).
+    Raises OSError.
 
     Not its mount namespace: a worker goes on in one of its own, to hide the mounts, with the root of its seat's.
     """
-    users, processes = (os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in ("user", "pid"))
+    users, processes, network = (os.stat(f"/proc/{pid}/ns/{name}").st_ino for name in ("user", "pid", "net"))
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         status = os.fstat(root)
@@ -122,7 +123,7 @@ def _place_of(pid: int) -> tuple[int, tuple[int, ...]]:
             mount = next(int(line.split()[1]) for line in lines if line.startswith("mnt_id:"))
     finally:
         os.close(root)
-    return users, (processes, mount, status.st_dev, status.st_ino)
+    return users, (processes, network, mount, status.st_dev, status.st_ino)
 
 
 def is_beside(pid: int, pid_one: int, *, below: bool) -> bool:

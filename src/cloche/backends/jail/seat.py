@@ -30,7 +30,7 @@ CLEAR_PATIENCE = 2.0
 NOT_YET = -2
 FIRST_INSIDE = 1000
 """The jail's own user as its processes see it; `INSIDE` of ``places.h``."""
-NAMESPACES = 3
+NAMESPACES = 4
 """Those of a seat that a copy of a worker enters: of users, of mounts, of processes."""
 _family = threading.Lock()
 """Guards who is below whom: seats of one family may be closed by different threads."""

@@ -18,7 +18,7 @@
 
 #define CALL_PIDFD_OPEN 434
 
-enum { FOLDERS = 2, NAMESPACES = 3 };
+enum { FOLDERS = 2, NAMESPACES = 4 };
 
 static _Noreturn void give_up(int report)
 {
@@ -56,7 +56,7 @@ static _Noreturn void go_below(const struct packet *request, const struct trees 
     }
     if (become_user(INSIDE) < 0) /* the session's: ours may be another, who is not known there */
         give_up(report);
-    long pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, 0);
+    long pid = syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | SIGCHLD, NULL, NULL, NULL, 0);
     if (pid == 0)
         become_pid_one(request, trees, control, report);
     if (pid < 0) {
@@ -95,7 +95,7 @@ static int hear_both(int report, long long *pid, int *folders)
 /* A handle of the new PID 1 and of each of its namespaces. It is our child: its number is its own until we reap it. */
 static int open_handles(pid_t pid, int handles[1 + NAMESPACES])
 {
-    static const char *const names[NAMESPACES] = {"user", "mnt", "pid"};
+    static const char *const names[NAMESPACES] = {"user", "net", "mnt", "pid"};
     char path[64];
     handles[0] = (int)syscall(CALL_PIDFD_OPEN, pid, 0);
     if (handles[0] < 0)

@@ -10,7 +10,7 @@
 #include "view.h"
 
 /* The new PID 1, its user, mount and process namespaces, its workspace, its private folder. */
-enum { BRANCH_HANDLES = 6 };
+enum { BRANCH_HANDLES = 7 };
 
 /* `users` is the worker's user namespace; -1 where it is our own: in the seat of a branch. 0, or -1 with errno. */
 int make_branch_seat(const struct packet *request, const struct trees *trees, int control, int users,

@@ -115,7 +115,7 @@ static void take_listener(void)
     drop(&state.inner);
 }
 
-/* Whether this is what the process that enters a branch's seat does next: go into the three namespaces, hide its mounts
+/* Whether this is what the process that enters a branch's seat does next: go into the four namespaces, hide its mounts
  * on the way, then give up what came with them. Once each, in this order, and all by one process. Any process of the family can make such a call;
  * which of them is meant is told by the key, that the host has sent to the worker and to us alone. */
 static bool is_due(const struct seccomp_notif *asked)
@@ -125,8 +125,9 @@ static bool is_due(const struct seccomp_notif *asked)
         int argument; /* that must be `value`; -1: none */
         __u64 value;
     } steps[] = {
-        {SYS_setns, 1, CLONE_NEWUSER}, {SYS_setns, 1, CLONE_NEWNS},  {SYS_unshare, 0, CLONE_NEWNS},
-        {SYS_chroot, -1, 0},           {SYS_setns, 1, CLONE_NEWPID}, {SYS_capset, -1, 0},
+        {SYS_setns, 1, CLONE_NEWUSER},  {SYS_setns, 1, CLONE_NEWNET}, {SYS_setns, 1, CLONE_NEWNS},
+        {SYS_unshare, 0, CLONE_NEWNS}, {SYS_chroot, -1, 0},          {SYS_setns, 1, CLONE_NEWPID},
+        {SYS_capset, -1, 0},
     };
     const struct seccomp_data *call = &asked->data;
     if (state.key == 0 || call->args[2] != state.key || (state.due > 0 && asked->pid != state.entrant))
