@@ -90,7 +90,8 @@ def test_links_in_a_mount_do_not_lead_out(shared: Path, tmp_path: Path, writable
     with jail(mounts=[Mount(str(shared), "/mnt/in", writable)]) as sandbox:
         for name in ("absolute", "relative", "far"):
             assert "No such file" in (error_of(sandbox, f"open('/mnt/in/{name}').read()") or "")
-        assert value(sandbox, "open('/mnt/in/users').read()") == repr("user:x:1000:1000:user:/app:/bin/sh\n")
+        assert "user:x:1000:1000:user:/app:/bin/sh" in (value(sandbox, "open('/mnt/in/users').read()") or "")
+        assert value(sandbox, "len(open('/mnt/in/users').readlines())") == "3"
         assert sandbox.execute("import os\nos.listdir('/mnt/in/below/../../..')").check().value == value(
             sandbox, "os.listdir('/')"
         )

@@ -18,6 +18,8 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_an_asyncio_task_goes_on_in_the_next_awaiting_cell",
         "test_await_works_at_top_level",
         "test_no_cell_goes_on_after_its_last_word",
+        "test_tasks_can_be_made_without_awaiting_as_in_a_notebook",
+        "test_what_works_elsewhere_comes_with_a_hint[no loop]",
     ),
     "imports gc": ("test_a_bridge_does_not_reveal_host_objects",),
     "imports inspect": (
@@ -44,13 +46,16 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_what_was_printed_before_the_last_word_is_kept_and_nothing_after",
     ),
     "imports pickle": ("test_classes_defined_in_cells_can_be_pickled",),
+    "imports subprocess": ("test_children_start_as_interpreters_of_the_user",),
     "imports sys": (
+        "test_a_cell_reads_the_input_that_it_was_given",
         "test_a_flood_of_output_is_bounded",
         "test_a_stdout_that_a_cell_broke_works_in_the_next",
         "test_check_accepts_an_exit_with_status_zero",
         "test_error_is_empty_when_the_code_succeeds",
         "test_exit_ends_the_cell_and_not_the_session",
         "test_exit_with_a_text_prints_it",
+        "test_input_reads_what_code_put_in_the_place_of_stdin",
         "test_output_over_the_limit_is_cut_and_says_how_much",
         "test_running_out_of_memory_is_a_security_event",
         "test_running_out_of_memory_is_its_own_outcome",
@@ -98,6 +103,7 @@ _BOTH: dict[str, tuple[str, ...]] = {
         "test_without_a_context_the_name_is_not_bound",
     ),
     "uses the builtin": (
+        "test_what_works_elsewhere_comes_with_a_hint[breakpoint]",
         "test_every_builtin_is_there[__import__]",
         "test_every_builtin_is_there[eval]",
         "test_every_builtin_is_there[exec]",
@@ -114,9 +120,17 @@ _AST: dict[str, tuple[str, ...]] = {
     ),
 }
 _RESTRICTED: dict[str, tuple[str, ...]] = {
-    "assigns __repr__": ("test_a_value_with_a_rich_form_is_displayed",),
+    "assigns __repr__": (
+        "test_a_mime_bundle_of_an_object_is_shown_whole",
+        "test_a_value_with_a_rich_form_is_displayed",
+    ),
+    "defines _ipython_display_": ("test_an_object_that_shows_itself_is_not_shown_again",),
+    "imports IPython.display": ("test_code_for_notebooks_finds_the_displays_of_ipython",),
     "awaits": ("test_top_level_await_is_valid_code",),
-    "imports matplotlib.pyplot": ("test_an_open_figure_is_displayed_at_the_end_of_the_cell",),
+    "imports matplotlib.pyplot": (
+        "test_a_figure_that_is_the_value_is_shown_once",
+        "test_an_open_figure_is_displayed_at_the_end_of_the_cell",
+    ),
     "imports no_such_package_here": ("test_a_missing_package_comes_with_guidance",),
     "imports own_module": ("test_a_module_in_the_workspace_can_be_imported",),
     "imports pytest": ("test_installed_packages_can_be_imported",),
@@ -140,7 +154,16 @@ _INLINE: dict[str, tuple[str, ...]] = {
         "test_a_module_in_the_workspace_can_be_imported",
     ),
     "leaves figures open, and the host's would be closed with them": (
+        "test_a_figure_that_is_the_value_is_shown_once",
         "test_an_open_figure_is_displayed_at_the_end_of_the_cell",
+    ),
+    "imports modules of notebooks, which would be changed in the host": (
+        "test_code_for_notebooks_finds_the_displays_of_ipython",
+    ),
+    "reads standard input, which is the host's": (
+        "test_a_cell_reads_the_input_that_it_was_given",
+        "test_input_reads_what_code_put_in_the_place_of_stdin",
+        "test_input_that_is_no_text_is_refused",
     ),
     "is in a call into C, which ends when it ends": (
         "test_a_catastrophic_pattern_ends_at_the_deadline_and_keeps_the_session",
