@@ -179,6 +179,12 @@ def test_a_workspace_below_the_folder_of_the_daemons_socket_is_no_trouble(projec
     assert ProtectedPlaces().within(str(project)) == Cover()
 
 
+def test_locks_on_user_numbers_are_covered(project, monkeypatch):
+    (project / "cloche/uids").mkdir(parents=True)
+    monkeypatch.setattr("cloche.backends.protected_places.LOCK_FOLDER", str(project / "cloche/uids"))
+    assert ProtectedPlaces().within(str(project)) == Cover(("cloche",))
+
+
 def test_a_plain_project_has_nothing_to_cover(project):
     (project / "src").mkdir()
     assert ProtectedPlaces().within(str(project)) == Cover()

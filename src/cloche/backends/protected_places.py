@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cloche.backends.daemon.places import Places
 from cloche.backends.interpreter import guest_folder
+from cloche.backends.jail.outside_users import LOCK_FOLDER
 from cloche.config_files import own_folder
 from cloche.errors import MachineError, WorkspaceFileError
 from cloche.paths import cache_dir, sessions_dir, state_dir
@@ -49,7 +50,7 @@ class ProtectedPlaces:
         """`interpreter`: that of the session, beside the one that this process runs in. `more`: of a client."""
         prefixes, self._places = _places_of_interpreters(interpreter)
         self._prefixes = sorted(prefixes)
-        self._places |= {*_own_packages(), *more}
+        self._places |= {*_own_packages(), os.path.dirname(LOCK_FOLDER), *more}
         for find in (cache_dir, state_dir, sessions_dir):
             with suppress(MachineError):
                 self._places.add(str(find()))
