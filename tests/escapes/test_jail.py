@@ -44,6 +44,7 @@ def test_nothing_happens_to_the_host_where_sessions_are_not_metered(
     assert [outcome.technique.name for outcome in outcomes if not outcome.contained] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_nothing_happens_to_the_host_where_there_are_no_namespaces() -> None:
     python = sys.executable if os.getuid() != 0 else readable_interpreter()

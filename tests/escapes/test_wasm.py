@@ -11,8 +11,11 @@ pytestmark = pytest.mark.skipif(not probe_backends()["wasm"].available, reason="
 
 
 @pytest.mark.timeout(200)
-def test_nothing_happens_to_the_host_behind_webassembly(canaries: Canaries) -> None:
-    outcomes = [run_technique(technique, canaries, backend="wasm") for technique in all_techniques()]
+@pytest.mark.parametrize(
+    "step", [pytest.param(1, marks=pytest.mark.slow, id="all"), pytest.param(4, id="every fourth")]
+)
+def test_nothing_happens_to_the_host_behind_webassembly(canaries: Canaries, step: int) -> None:
+    outcomes = [run_technique(technique, canaries, backend="wasm") for technique in all_techniques()[::step]]
     assert [(found.technique.name, found.effects, found.saw) for found in outcomes if not found.contained] == []
     assert [found.technique.name for found in outcomes if found.reached] == [], "no system call gets to the kernel"
-    assert len(outcomes) > 150
+    assert len(outcomes) > 150 // step

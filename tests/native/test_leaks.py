@@ -36,6 +36,7 @@ def use(number: int) -> None:
         sandbox.execute("open('file', 'w')")
 
 
+@pytest.mark.slow
 def test_two_hundred_sessions_leave_nothing(own_sessions):
     use(0)
     use(3)

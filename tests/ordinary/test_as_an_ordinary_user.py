@@ -43,6 +43,7 @@ def test_the_jail_conforms(ordinary: OrdinaryUser) -> None:
     assert passed(done) > 150
 
 
+@pytest.mark.slow
 def test_the_jail_conforms_without_namespaces(ordinary: OrdinaryUser) -> None:
     """In what the wall has a part in; ``tests/poorer_kernel.py no-namespaces`` before the suite runs all of it."""
     tests = ("-m", "pytest", *ordinary.pytest_options, "--pyargs", *CONFORMANCE, "--backend=jail", "-k", "jail-sync")
@@ -50,7 +51,13 @@ def test_the_jail_conforms_without_namespaces(ordinary: OrdinaryUser) -> None:
     assert passed(done) > 150
 
 
-@pytest.mark.parametrize(("kernel", "tier"), [((), "SEALED"), (NO_NAMESPACES, "CONFINED")], ids=["sealed", "confined"])
+@pytest.mark.parametrize(
+    ("kernel", "tier"),
+    [
+        pytest.param((), "SEALED", id="sealed"),
+        pytest.param(NO_NAMESPACES, "CONFINED", id="confined", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_happens_to_the_host(ordinary: OrdinaryUser, kernel: tuple[str, ...], tier: str) -> None:
     command = ("-m", "cloche.cli", "escapes", "--backend", "jail", "--json")
     before = (*kernel, str(ordinary.python)) if kernel else ()

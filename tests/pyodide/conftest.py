@@ -12,7 +12,7 @@ from cloche.backends.pyodide import release, runtime
 from cloche.backends.pyodide.backend import PyodideBackend
 from cloche.errors import BackendUnavailableError
 
-MOST_CASES = 4
+MOST_CASES = 2
 """Of one behaviour in `make test`, since each case starts a session of half a second. The others are slow tests."""
 
 

@@ -39,6 +39,7 @@ def files(pyodide: runtime.Runtime, tmp_path: Path) -> Path:
     return Path(shutil.copytree(pyodide.folder, tmp_path / "files"))
 
 
+@pytest.mark.slow
 def test_two_at_once_build_one_runtime_from_files_at_hand(files: Path, tmp_path: Path):
     cache = tmp_path / "cache"
     both = [run_setup(cache, "--json", PYODIDE_DIR=str(files)) for _ in range(2)]

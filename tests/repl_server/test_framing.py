@@ -111,6 +111,7 @@ def test_what_is_base64_in_pieces_is_what_is_base64_as_a_whole(parts: list[bytes
     assert is_base64(*parts) == (re.fullmatch(form, b"".join(parts)) is not None)
 
 
+@pytest.mark.slow
 def test_a_frame_of_nothing_but_line_ends_takes_little_more_than_its_bytes() -> None:
     reader = DelimitedReader(RESPONSE, limit=1 << 21)
     tracemalloc.start()
