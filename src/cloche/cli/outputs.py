@@ -76,8 +76,12 @@ class ResultsFolder:
     """A new or empty folder for files whose names the guest chooses, open from before the code runs."""
 
     def __init__(self, path: Path) -> None:
+        self._is_new = True
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                self._is_new = False
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             occupied = bool(os.listdir(self._folder))
         except OSError as exc:
@@ -96,6 +100,8 @@ class ResultsFolder:
         """Raise if the code could put links into it."""
         writable = _writable_by_guest(sandbox, Path(os.path.realpath(self.path)))
         if writable is not None:
+            if self._is_new:  # a refusal leaves nothing behind; no code has run yet
+                self.path.rmdir()
             raise RequestError(
                 f"--out {self.path} is no place for copies",
                 cause=f"the code can write to {writable}, and could put links there",
